@@ -5,15 +5,21 @@ broker that does, the owner (`passing`, `relay`). It connects to the owner's `fo
 first says whose connection this is:
 
     PROXY v2 head     the client's address, and in a field of its own (FORWARDED) the rest: the
-                      port's id, the virtual host, what was agreed on with the client so far
+                      owner's key, the port's id, the virtual host, what was agreed on with the
+                      client so far
     what was read     then all that the client says
 
-A request of HTTP goes the same way: the field has only the port's id, and then the request follows
-(`protocols.request_stream`). A stream carries one request.
+A request of HTTP goes the same way: the field has only the key and the port's id, and then the
+request follows (`protocols.request_stream`). A stream carries one request.
 
 The field says who has logged in, and the port believes it. Therefore both sides show certificates
-of the cluster's own authority (`[cluster.tls]`), unless the port listens on this machine alone. A
-connection is never passed on twice: a broker that has ceased to be the owner refuses it.
+of the cluster's own authority (`[cluster.tls]`), unless the port listens on this machine alone. And
+each broker has a key, random for each run, which only those know that can read the database: so
+other users of the machine are not believed, and an address that another broker has by now is noted.
+
+A connection is never passed on twice: a broker that has ceased to be the owner refuses it. When a
+virtual host has another owner, the connections to the former one end (`ClusterOwners.look`). A
+machine that lost its power does not say so, and its clients would wait for ever.
 """
 
 from __future__ import annotations
@@ -24,8 +30,9 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Final, cast
-from weakref import WeakSet
+from hmac import compare_digest
+from typing import Final, NamedTuple, cast
+from weakref import WeakKeyDictionary
 
 import structlog
 
@@ -50,24 +57,37 @@ Log = structlog.typing.FilteringBoundLogger
 Answer = Callable[[str, Stream], Awaitable[None]]
 
 
-def forward_head(connector: str, passed: Passed) -> bytes:
+class ForwardHead(NamedTuple):
+    """What a broker says first on a connection to another one."""
+
+    key: str
+    """The owner's."""
+    connector: str
+    """The id of the port that is to serve what follows."""
+    passed: Passed | None
+    """Whose connection it is; None: a request follows."""
+    rest: bytes
+    """What was read beyond the head."""
+
+
+def forward_head(key: str, connector: str, passed: Passed) -> bytes:
     """Write the head of a forwarded connection, and the client's bytes that were read already."""
     told, _, read = pack(connector, passed).partition(b"\n")
-    fields = json.dumps({"told": json.loads(told), "read": len(read)}).encode()
+    fields = json.dumps({"key": key, "told": json.loads(told), "read": len(read)}).encode()
     source = Source(passed.peer.host, passed.peer.port)
     return write_head(source, source, ((FORWARDED, fields),)) + read
 
 
-def request_head(connector: str) -> bytes:
+def request_head(key: str, connector: str) -> bytes:
     """Write the head of a stream that carries a request for the port of this id."""
-    fields = json.dumps({"request": connector}).encode()
+    fields = json.dumps({"key": key, "request": connector}).encode()
     return write_head(NOWHERE, NOWHERE, ((FORWARDED, fields),))
 
 
-def read_forward_head(data: bytes) -> tuple[str, Passed | None, bytes] | None:
+def read_forward_head(data: bytes) -> ForwardHead | None:
     """Read such a head and the bytes that follow; return None if the head is not whole yet.
 
-    Without a `Passed` a request follows. Raises ProtocolError if the head makes no sense.
+    Raises ProtocolError if the head makes no sense.
     """
     if len(data) < HEAD_SIZE:
         return None
@@ -76,17 +96,18 @@ def read_forward_head(data: bytes) -> tuple[str, Passed | None, bytes] | None:
         return None
     try:
         fields = json.loads(field_of(data[:HEAD_SIZE], data[HEAD_SIZE:end], FORWARDED))
+        key = str(fields["key"])
         if "request" in fields:
-            return str(fields["request"]), None, data[end:]
+            return ForwardHead(key, str(fields["request"]), None, data[end:])
         told, size = json.dumps(fields["told"]).encode(), int(fields["read"])
         if not 0 <= size <= READ_MAX:
             raise ProtocolError(f"{size} bytes were read, at most {READ_MAX} are taken")
         if len(data) < end + size:
             return None
         connector, passed = unpack(told + b"\n" + data[end : end + size])
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ProtocolError("a head of a forwarded connection that cannot be read") from error
-    return connector, passed, data[end + size :]
+    return ForwardHead(key, connector, passed, data[end + size :])
 
 
 class ClusterOwners(Owners):
@@ -96,12 +117,21 @@ class ClusterOwners(Owners):
         """Prepare to connect to them; raises OSError if the certificates cannot be used."""
         self._cluster = cluster
         self._context = None if tls is None else client_context(tls)
-        self._upstreams: WeakSet[Upstream] = WeakSet()
+        # The virtual host of each connection, and the epoch of the owner that it goes to.
+        self._upstreams: WeakKeyDictionary[Upstream, tuple[str, int]] = WeakKeyDictionary()
 
     @property
     def open_count(self) -> int:
         """Return how many connections are passed on now."""
         return sum(1 for each in self._upstreams if each.transport is not None)
+
+    def look(self) -> None:
+        """End the connections to brokers that do not own the virtual host any more."""
+        view = self._cluster.view(time.monotonic())
+        epochs = {row.space: row.epoch for row in view.spaces}
+        for upstream, (space, epoch) in list(self._upstreams.items()):
+            if upstream.transport is not None and epochs.get(space, epoch) != epoch:
+                upstream.transport.abort()
 
     def is_elsewhere(self, space: str) -> bool:
         """Return True if another broker serves a virtual host and takes connections for it."""
@@ -126,22 +156,23 @@ class ClusterOwners(Owners):
         host, port = split_bind(owner.address)
         async with _reaching(owner, f"node {place}"):
             reader, writer = await asyncio.open_connection(host, port, ssl=self._context)
-        writer.write(request_head(connector))
+        writer.write(request_head(owner.key, connector))
         return reader, writer
 
     async def connect(self, connector: str, passed: Passed, upstream: Upstream) -> None:
         """Connect the owner with an upstream, and say whose connection it is."""
-        owner = self._cluster.owner(passed.space, time.monotonic())
-        if owner is None or not owner.address:
-            told = self._cluster.whereabouts(passed.space, time.monotonic())
-            raise RefusedError(told, "unavailable")
+        now = time.monotonic()
+        row = self._cluster.view(now).space(passed.space)
+        owner = self._cluster.owner(passed.space, now)
+        if row is None or owner is None or not owner.address:
+            raise RefusedError(self._cluster.whereabouts(passed.space, now), "unavailable")
         host, port = split_bind(owner.address)
         loop = asyncio.get_running_loop()
         async with _reaching(owner, f"virtual host {passed.space} is served by node {owner.node}"):
             await loop.create_connection(lambda: upstream, host, port, ssl=self._context)
         assert upstream.transport is not None
-        upstream.transport.write(forward_head(connector, passed))
-        self._upstreams.add(upstream)
+        upstream.transport.write(forward_head(owner.key, connector, passed))
+        self._upstreams[upstream] = (passed.space, row.epoch)
 
 
 @asynccontextmanager
@@ -164,14 +195,16 @@ class ForwardPort:
         self,
         address: str,
         tls: TlsSettings | None,
+        key: str,
         adoption: Adoption,
         log: Log,
         answer: Answer | None = None,
     ) -> None:
         """Be ready to listen; raises OSError if the certificates cannot be used.
 
-        `answer` answers requests for the port of an id.
+        Who does not know the `key` is not served. `answer` answers requests for the port of an id.
         """
+        self._key = key.encode()
         self._answer = answer
         self._requests: set[asyncio.Task[None]] = set()
         self._address = address
@@ -207,23 +240,24 @@ class ForwardPort:
     def _reader(self) -> HeadReader:
         return HeadReader(self._taken, self._refused, self._heads)
 
-    def _taken(
-        self, reader: HeadReader, connector: str, passed: Passed | None, rest: bytes
-    ) -> None:
+    def _taken(self, reader: HeadReader, head: ForwardHead) -> None:
         assert reader.transport is not None
         transport = reader.transport
-        if passed is None:
-            self._ask(connector, transport, rest)
+        if not compare_digest(head.key.encode("utf-8", "surrogatepass"), self._key):
+            self._refused(reader, "it does not know this broker's key: who is it?")
+            return
+        if head.passed is None:
+            self._ask(head.connector, transport, head.rest)
             return
         try:
-            connection = self._adoption.connection_of(connector, passed)
+            connection = self._adoption.connection_of(head.connector, head.passed)
         except BrokerError as error:
             self._refused(reader, str(error))
             return
         transport.set_protocol(connection)
         connection.connection_made(transport)
-        if rest:
-            connection.receive(rest)
+        if head.rest:
+            connection.receive(head.rest)
 
     def _ask(self, connector: str, transport: asyncio.Transport, rest: bytes) -> None:
         """Have a port answer the request that follows."""
@@ -257,7 +291,7 @@ class ForwardPort:
             reader.transport.abort()
 
 
-Taken = Callable[["HeadReader", str, Passed | None, bytes], None]
+Taken = Callable[["HeadReader", ForwardHead], None]
 
 
 class HeadReader(asyncio.Protocol):
@@ -295,7 +329,7 @@ class HeadReader(asyncio.Protocol):
             return
         if found is not None:
             self._done()
-            self._taken(self, *found)
+            self._taken(self, found)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Called when the connection is gone."""

@@ -5,8 +5,9 @@ to the owner, the owner's bytes go to the peer. If one side is slow, the other s
 more than PAUSE_SIZE bytes that wait for the peer stop reading from the owner.
 
 How it ends: when the owner closes, the peer gets the rest and is closed. When the peer has only
-stopped writing, the owner is told so, and its last answers still go out. When the peer is gone, the
-upstream is closed, and the owner sees a connection that broke.
+stopped writing, the owner is told so, and its last answers still go out. TLS cannot tell it: there
+the answers go out until the connection's patience ends. When the peer is gone, the upstream is
+closed, and the owner sees a connection that broke.
 """
 
 from __future__ import annotations
@@ -121,9 +122,11 @@ class Relay(Engine):
         if upstream is None or upstream.is_closing():
             self.is_closed = True
             self.wake()
-        else:
+        elif upstream.can_write_eof():
             with suppress(OSError):  # the owner has just gone
                 upstream.write_eof()
+        else:
+            upstream.close()
 
     def when_done(self, call: Callable[[], None]) -> None:
         """Call back when the owner has answered all and closes."""
@@ -131,7 +134,8 @@ class Relay(Engine):
             call()
             return
         self._done = call
-        self.shut_down("", 0.0)
+        if self.upstream.transport.can_write_eof():
+            self.shut_down("", 0.0)
 
     def break_off(self, now: float) -> None:
         """Close: the broker has failed, and has no words that the peer would understand."""

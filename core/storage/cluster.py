@@ -45,6 +45,7 @@ class NodeRow(NamedTuple):
     up_s: float
     serves: frozenset[str]  # the virtual hosts of its configuration
     loads: Mapping[str, SpaceLoad]  # of the virtual hosts that it has
+    key: str = ""  # who connects to `address` must say it; nobody but brokers is told
 
 
 class SpaceRow(NamedTuple):

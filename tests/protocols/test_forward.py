@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import anyio
 import pytest
 import trustme
 from anyio.abc import ByteStream
@@ -14,19 +15,22 @@ from covey.core.storage.cluster import ClusterView, SpaceRow
 from covey.protocols.doorman import Passed
 from covey.protocols.engine import Peer
 from covey.protocols.forward import (
+    FORWARDED,
     ClusterOwners,
     ForwardPort,
     forward_head,
     read_forward_head,
 )
-from covey.protocols.proxy_v2 import HEAD_SIZE, Source, rest_size, source_of
+from covey.protocols.proxy_v2 import HEAD_SIZE, Source, rest_size, source_of, write_head
 from covey.protocols.relay import Upstream
 from tests.core.storage.postgres.server import free_port
 from tests.doubles import KnownCluster
 from tests.e2e.amqp_bytes import AMQP_HEADER, SASL_HEADER, opening
 from tests.protocols.test_passing import LOG, PLAIN, STOMP, Neighbours, OwnerOfTwo, read_until
 
+KEY = "what only the database and its brokers know"
 PEER = Peer("192.0.2.1", 4711, is_loopback=False, socket_buffer=65536, certificate_name="ann")
+PEER_SOURCE = Source(PEER.host, PEER.port)
 
 
 class ClusterAt(KnownCluster):
@@ -35,11 +39,13 @@ class ClusterAt(KnownCluster):
     def __init__(self, address: str) -> None:
         super().__init__()
         self.address = address
+        self.epoch = 1
+        self.key = KEY
 
     def view(self, now: float) -> ClusterView:
         seen = super().view(now)
-        there = seen.nodes[0]._replace(address=self.address)
-        return ClusterView((there,), (SpaceRow("two", "b", 1, 0.0, 9.0),))
+        there = seen.nodes[0]._replace(address=self.address, key=self.key)
+        return ClusterView((there,), (SpaceRow("two", "b", self.epoch, 0.0, 9.0),))
 
 
 class ForwardedOwner(OwnerOfTwo):
@@ -49,13 +55,14 @@ class ForwardedOwner(OwnerOfTwo):
         """`shown` is what the broker that passes on has."""
         super().__init__(takes_sockets=False)
         self.tls = tls
-        self.shown = shown
+        self.cluster = ClusterAt(f"127.0.0.1:{free_port()}")
+        self.owners = ClusterOwners(self.cluster, shown)
 
     async def connect(self, connector: str, passed: Passed, upstream: Upstream) -> None:
-        address = f"127.0.0.1:{free_port()}"
         if self.adoption is not None:
-            await ForwardPort(address, self.tls, self.adoption, LOG).listen()
-        await ClusterOwners(ClusterAt(address), self.shown).connect(connector, passed, upstream)
+            port = ForwardPort(self.cluster.address, self.tls, KEY, self.adoption, LOG)
+            await port.listen()
+        await self.owners.connect(connector, passed, upstream)
 
 
 def certificates(folder: Path, authority: trustme.CA, name: str) -> TlsSettings:
@@ -80,18 +87,30 @@ def neighbours(
     return found
 
 
+def cluster_of(found: Neighbours) -> ForwardedOwner:
+    """Return what the passing broker sees of the others."""
+    assert isinstance(found.owners, ForwardedOwner)
+    return found.owners
+
+
 def test_a_head_is_read_back_in_whatever_pieces_it_comes() -> None:
     passed = Passed("two", PEER, 0.5, {"user": "ann", "is_greeted": True}, b"\0\nany\xff")
-    data = forward_head("amqp", passed) + b"more"
+    data = forward_head(KEY, "amqp", passed) + b"more"
     for size in range(len(data) - len(b"more")):
         assert read_forward_head(data[:size]) is None
-    assert read_forward_head(data) == ("amqp", passed, b"more")
+    assert read_forward_head(data) == (KEY, "amqp", passed, b"more")
     rest = data[HEAD_SIZE : HEAD_SIZE + rest_size(data[:HEAD_SIZE])]
     assert source_of(data[:HEAD_SIZE], rest) == Source(PEER.host, PEER.port)
 
 
 @pytest.mark.parametrize(
-    "data", [b"GET / HTTP/1.1\r\n\r\n", b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c" + bytes(12)]
+    "data",
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c" + bytes(12),
+        write_head(PEER_SOURCE, PEER_SOURCE, ((FORWARDED, b"[" * 4000),)),
+        write_head(PEER_SOURCE, PEER_SOURCE, ((FORWARDED, b'{"told": {}, "read": 0}'),)),
+    ],
 )
 def test_what_is_no_head_of_ours_is_refused(data: bytes) -> None:
     with pytest.raises(ProtocolError):
@@ -152,6 +171,82 @@ def test_an_owner_that_is_gone_is_named_to_the_client() -> None:
         assert b"virtual host two is served by node b, which cannot be reached" in said
 
     found.play(scenario)
+
+
+@pytest.mark.parametrize("key", ["", "guessed", "\ud800"])
+def test_who_does_not_know_the_owners_key_is_not_believed(key: str) -> None:
+    found = neighbours("amqp")
+    cluster_of(found).cluster.key = key
+
+    async def scenario(stream: ByteStream) -> None:
+        await stream.send(SASL_HEADER + PLAIN + AMQP_HEADER + opening(hostname="two.example"))
+        with pytest.raises(anyio.EndOfStream):
+            await read_until(stream, b"\0covey\0")
+
+    found.play(scenario)
+    assert not found.there.shared.sessions
+
+
+@pytest.mark.parametrize("is_secured", [True, False])
+def test_a_connection_ends_when_its_virtual_host_has_another_owner(
+    tmp_path: Path, is_secured: bool
+) -> None:
+    authority = trustme.CA()
+    tls = [certificates(tmp_path, authority, name) if is_secured else None for name in "ab"]
+    found = neighbours("stomp", *tls)
+
+    async def scenario(stream: ByteStream) -> None:
+        await stream.send(STOMP)
+        await read_until(stream, b"\0")
+        owner = cluster_of(found)
+        owner.owners.look()
+        await stream.send(b"body\0")
+        assert b"receipt-id:r" in await read_until(stream, b"\0")
+        owner.cluster.epoch += 1
+        owner.owners.look()
+        with pytest.raises(anyio.EndOfStream):
+            await stream.receive()
+
+    found.play(scenario)
+    assert found.here.failures == 0
+
+
+@pytest.mark.parametrize("is_secured", [True, False])
+def test_a_client_that_only_stops_writing_gets_its_last_answers(
+    tmp_path: Path, is_secured: bool
+) -> None:
+    authority = trustme.CA()
+    tls = [certificates(tmp_path, authority, name) if is_secured else None for name in "ab"]
+    found = neighbours("stomp", *tls)
+
+    async def scenario(stream: ByteStream) -> None:
+        await stream.send(STOMP)
+        await read_until(stream, b"\0")
+        await stream.send(b"body\0")
+        await stream.send_eof()
+        assert b"receipt-id:r" in await read_until(stream, b"\0")
+        with pytest.raises(anyio.EndOfStream):
+            await stream.receive()
+
+    found.play(scenario)
+    assert found.here.failures == 0
+
+
+@pytest.mark.parametrize("is_secured", [True, False])
+def test_a_broker_that_stops_ends_what_it_passes_on(tmp_path: Path, is_secured: bool) -> None:
+    authority = trustme.CA()
+    tls = [certificates(tmp_path, authority, name) if is_secured else None for name in "ab"]
+    found = neighbours("stomp", *tls)
+
+    async def scenario(stream: ByteStream) -> None:
+        await stream.send(STOMP)
+        await read_until(stream, b"\0")
+        found.listener.shut_down("it stops")
+        with pytest.raises(anyio.EndOfStream):
+            await stream.receive()
+
+    found.play(scenario)
+    assert found.here.failures == 0
 
 
 def test_a_port_that_others_can_reach_needs_certificates_of_both_sides() -> None:

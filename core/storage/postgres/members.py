@@ -42,7 +42,7 @@ BEAT: Final = """
 FORGET: Final = "delete from covey_nodes where seen < clock_timestamp() - interval '1 day'"
 LOOK: Final = """
     select n.node, n.address, n.version, n.digest, n.draining, n.load,
-        extract(epoch from clock_timestamp() - n.started)::float8
+        extract(epoch from clock_timestamp() - n.started)::float8, n.incarnation
     from covey_nodes n where n.seen >= clock_timestamp() - make_interval(secs => %s)
     order by n.node
 """
@@ -80,6 +80,11 @@ class Members:
         self._settings = settings
         self._version = version
         self._connection = connected(settings.store, settings.cluster, say)
+
+    @property
+    def key(self) -> str:
+        """Return what other brokers must say to be believed by this one: they read it here."""
+        return INCARNATION
 
     def enter(self, spaces: Iterable[str], say: Say) -> None:
         """Take the name; raises StoreError if another broker has it and stays alive."""
@@ -207,8 +212,16 @@ class Members:
 
 
 def _node(
-    node: str, address: str, version: str, digest: str, draining: bool, load: str, up_s: float
+    node: str,
+    address: str,
+    version: str,
+    digest: str,
+    draining: bool,
+    load: str,
+    up_s: float,
+    incarnation: str,
 ) -> NodeRow:
     said = json.loads(load)
     loads = {name: SpaceLoad(*counts) for name, counts in said["loads"].items()}
-    return NodeRow(node, address, version, digest, draining, up_s, frozenset(said["serves"]), loads)
+    serves = frozenset(said["serves"])
+    return NodeRow(node, address, version, digest, draining, up_s, serves, loads, incarnation)

@@ -43,7 +43,7 @@ PASSING: Final = (
     *("recovery", "closed"),
 )
 HOPELESS: Final = ("28", "3D", "3F", "42")  # classes of errors for which waiting is no help
-INCARNATION: Final = secrets.token_hex(8)  # tells this process from others of the same name
+INCARNATION: Final = secrets.token_hex(16)  # tells this process from others of the same name
 
 Say = Callable[[str], None]
 Clock = Callable[[], float]

@@ -139,12 +139,14 @@ class ClusterNode(Cluster):
 
         Raises OSError if it is taken.
         """
+        assert self._members is not None
         directory = self._spaces.directory
         own = directory.settings.cluster
         self._owners = ClusterOwners(self, own.tls)
         if own.forward:
             try:
-                self._port = ForwardPort(own.forward, own.tls, adoption, self._log, answer)
+                key = self._members.key
+                self._port = ForwardPort(own.forward, own.tls, key, adoption, self._log, answer)
                 await self._port.listen()
             except OSError:
                 await self.leave()
@@ -245,7 +247,9 @@ class ClusterNode(Cluster):
         self._is_away = False
         self._seen_at = began
         self.reconnects = members.reconnects
-        self.forwarded = 0 if self._owners is None else self._owners.open_count
+        if self._owners is not None:
+            self._owners.look()
+            self.forwarded = self._owners.open_count
         self._tell_differences()
         await self._overlay.follow(members, self._view)
         return True
