@@ -18,7 +18,8 @@ Two brokers may start at once: an advisory lock lets one make the tables while t
 A server that could lose a confirmed commit is refused unless `allow_unsafe` is set: a server that
 does not flush (`fsync = off`), and one with a standby that is not synchronous, since the standby
 may be promoted without the last commits. Whether a commit waits for its flush and its standby is a
-setting of each connection, and on our connections a commit always waits.
+setting of each connection, and our connections ask for it. A pooler between us and the server may
+not pass that on. So the server's own `synchronous_commit` must make commits wait, too.
 """
 
 from __future__ import annotations
@@ -126,9 +127,9 @@ def look_at_server(connection: Connection) -> tuple[str, list[str]]:
     """Return one line about the server, and the reasons why it could lose a confirmed commit."""
     version, fsync, commit, names, is_replica = _row(
         connection,
-        "select current_setting('server_version'), current_setting('fsync'),"
-        " current_setting('synchronous_commit'), current_setting('synchronous_standby_names'),"
-        " pg_is_in_recovery()",
+        "select current_setting('server_version'), current_setting('fsync'), (select reset_val"
+        " from pg_settings where name = 'synchronous_commit'),"
+        " current_setting('synchronous_standby_names'), pg_is_in_recovery()",
     )
     if is_replica:
         raise StoreError("this PostgreSQL is a standby: name its primary in dsn")
@@ -140,6 +141,12 @@ def look_at_server(connection: Connection) -> tuple[str, list[str]]:
     unsafe = []
     if fsync != "on":
         unsafe.append("fsync is off: a crash of the server loses what was confirmed")
+    if commit not in ("on", "remote_apply"):
+        unsafe.append(
+            f"synchronous_commit is {commit}: a broker asks for on, but a pooler in between may not"
+            " pass that on, and what was confirmed could be lost; alter role .. set"
+            " synchronous_commit = on"
+        )
     if others and not names:
         unsafe.append(
             f"standby {', '.join(others)} is not synchronous: if it is promoted, it may lack what"

@@ -248,15 +248,27 @@ def test_a_server_that_is_not_there_yet_is_waited_for(
 
 
 def test_a_server_that_may_lose_what_was_confirmed_is_refused() -> None:
-    server = Server(("fsync=off",))
+    server = Server(("fsync=off", "synchronous_commit=off"))
     try:
         assert "fsync is off" in refusal(given(server.dsn()))
+        assert "synchronous_commit is off" in refusal(given(server.dsn()))
         lines: list[str] = []
         allowed = given(server.dsn(), allow_unsafe=True)
         open_store(allowed, "default", lambda call: None, lines.append).close()
-        assert any("unsafe, and allowed: fsync" in line for line in lines)
+        assert "fsync off, synchronous_commit off, no standby" in lines[0]
+        for cause in ("fsync", "synchronous_commit"):
+            assert any(f"unsafe, and allowed: {cause}" in line for line in lines)
     finally:
         server.remove()
+
+
+def test_a_role_whose_commits_wait_is_enough(postgres: Postgres) -> None:
+    with postgres.connect() as connection:
+        connection.execute(f"alter database {postgres.name} set synchronous_commit = local")
+    assert "synchronous_commit is local" in refusal(given(postgres.dsn))
+    with postgres.connect() as connection:
+        connection.execute(f"alter database {postgres.name} set synchronous_commit = remote_apply")
+    open_store(given(postgres.dsn), "default", lambda call: None).close()
 
 
 def test_the_settings_say_where_the_database_is() -> None:
