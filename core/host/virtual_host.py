@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from covey.config.queues import QueueSettings
-from covey.config.settings import VirtualHostSettings
+from covey.config.settings import CLUSTER_HOST, VirtualHostSettings
 from covey.core.clock import Clock
 from covey.core.errors import RefusedError
 from covey.core.events.event import EventKind, EventSink
@@ -132,6 +132,14 @@ class VirtualHost:
         """Use new policies for all that is made from now on."""
         self.policies = self.audience.policies = self.queue_factory.policies = policies
 
+    def check_keeps(self) -> None:
+        """Raise RefusedError if this is no place for messages: nobody would find them again."""
+        if self.id == CLUSTER_HOST.id:
+            raise RefusedError(
+                f"{self.id} tells of the cluster and keeps no messages: name a virtual host",
+                "refused",
+            )
+
     def queue(self, name: str, settings: QueueSettings | None = None, maker: str = "") -> Queue:
         """Return a queue; if there is none, make it, with the policy of its name by default.
 
@@ -142,6 +150,8 @@ class VirtualHost:
             if self.outdated and known in self.outdated:
                 self.renew(known)
             return known
+        if not name.startswith(TEMPORARY_ROOT):  # an answer of `$management` may go there
+            self.check_keeps()
         self._check_queues(maker)
         queue = self.queue_factory.begin(name, settings or self.policies.queue(name), QUEUE)
         self.made_queues.add(name, maker)
@@ -161,6 +171,7 @@ class VirtualHost:
             if known.met != self.audience.newest:
                 self.audience.meet(known)
             return known
+        self.check_keeps()
         limits = self.policies.broker
         self.made_topics.check(
             len(self.topics), maker, limits.topics_max, limits.topics_per_user_max
@@ -214,6 +225,7 @@ class VirtualHost:
         """
         durable = self.durables.get(name)
         if durable is None:
+            self.check_keeps()
             self._check_queues(maker)
             self.made_queues.add(DURABLE_PREFIX + name, maker)
             settings = self.policies.durable(name)

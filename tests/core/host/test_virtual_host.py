@@ -10,16 +10,27 @@ from __future__ import annotations
 import pytest
 
 from covey.config.queues import QueueSettings, TopicSettings
-from covey.config.settings import BrokerSettings, Settings
+from covey.config.settings import CLUSTER_HOST, BrokerSettings, Settings
+from covey.core.clock import Clock
 from covey.core.errors import RefusedError
 from covey.core.host.access import check_connection, check_subscription
 from covey.core.host.senders import Senders
+from covey.core.host.virtual_host import VirtualHost
+from covey.core.naming.policies import Policies
+from covey.core.queue.owner import Unowned
 from covey.core.queue.policy import park
 from covey.core.queue.purge import Purge
 from covey.core.security.users import Identity
 from tests.core.double import Room, letter, make_host
 from tests.core.support import shown
 from tests.doubles import at_once
+
+
+def test_what_tells_of_a_cluster_keeps_no_messages() -> None:
+    host = VirtualHost(CLUSTER_HOST, Policies(Settings()), Clock(), Unowned())
+    for make in (host.queue, host.topic, host.make_durable):
+        with pytest.raises(RefusedError, match=r"\$cluster tells of the cluster and keeps no mess"):
+            make("orders")
 
 
 def test_the_first_matching_policy_wins() -> None:
