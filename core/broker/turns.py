@@ -50,6 +50,7 @@ class Turns(QueueOwner):
         super().__init__(shared.audit)
         self._pager = commits.pager
         self._dirty: deque[Queue] = deque()  # the one that has waited longest is first
+        self._stuck: list[Queue] = []  # dirty ones that wait until the store goes on
         self._opened: list[Window] = []  # windows with credit that not all consumers know of yet
         self._stopwatch = shared.stopwatch  # tells the time within a turn
         self._timed: dict[Queue, float] = {}  # when to look at each, as the heap has it
@@ -74,6 +75,7 @@ class Turns(QueueOwner):
         """Return True if there is something to do."""
         return bool(
             self._dirty
+            or self._stuck
             or self._opened
             or self._publishing.waiting_work.is_due
             or self._commits.is_due
@@ -89,6 +91,9 @@ class Turns(QueueOwner):
             if self._commits.is_due:
                 self._commits.flush(now)
             return False  # the queues stay dirty until the next tick
+        if self._stuck:
+            self._dirty.extend(self._stuck)
+            self._stuck = []
         unfinished: list[Queue] = []
         waiting_work = self._publishing.waiting_work
         deadline = 0.0 if self._stopwatch is None else self._stopwatch() + PUMPING_S
@@ -119,8 +124,12 @@ class Turns(QueueOwner):
             self._publishing.fan_out(now)
         dirty = self._dirty
         host = self._hosts[0]
+        is_stuck = self._commits.is_stuck(now)
         while dirty:
             queue = dirty.popleft()
+            if is_stuck and queue.storage_state.has_kept:
+                self._stuck.append(queue)
+                continue
             if host.outdated and queue in host.outdated:
                 host.renew(queue)
             if queue.pump(now, wall_ms, budget):

@@ -210,6 +210,7 @@ def restore(queue: Queue, record: MessageRecord) -> Entry:
     entry.expires_ms = record.expires_ms
     entry.deliveries = record.deliveries
     entry.stored = KEPT
+    queue.storage_state.has_kept = True
     queue.next_seq = max(queue.next_seq, record.seq + 1)
     queue.insert(entry)
     queue.counters.restored += 1

@@ -30,6 +30,7 @@ class StorageState:
     __slots__ = (
         "counted",
         "dropped_to",
+        "has_kept",
         "has_spilled",
         "loaded",
         "loaded_limit",
@@ -52,6 +53,7 @@ class StorageState:
         self.counted = 0  # the part of `resident` that is in the pager's total
         self.out = 0
         self.dropped_to = 0
+        self.has_kept = False  # the store has, or had, messages of this queue that are to survive
         self.has_spilled = False  # the scratch file has, or had, bodies of this queue
         self.overdue: list[int] = []  # expired, but the dead-letter queue needs the body
         self.loading: set[int] = set()  # numbers whose bodies were asked for

@@ -49,7 +49,7 @@ EVENTS: Final = "event-log"  # the kind of named record that says which run had 
 RUN: Final = "run"  # that record's key; its value: the run, and its last event before a change
 NOT_LOGGED: Final = "(not logged)"  # follows the name of a run that logs no events (any more)
 
-STUCK_S: Final = 1.0  # how long a batch may be under way to a store that others share
+STUCK_S: Final = 1.0  # how long a batch may be under way to the store while deliveries go on
 
 
 class Promises:
@@ -175,6 +175,7 @@ class Commits(StoreListener):
     def append(self, queue: Queue, entry: Entry, message: Message, key: str) -> None:
         """Write a new message, and show its entry once the disk has it."""
         entry.marks = KEPT  # a new entry has no other marks
+        queue.storage_state.has_kept = True
         self.store.append(queue.storage_state.number, entry.seq, key, message)
         batch = self.messages_of
         batch.size += message.size + MESSAGE_COST
@@ -188,6 +189,7 @@ class Commits(StoreListener):
         If a part still has to bring the message to the disk, the move becomes part of it.
         """
         entry.stored = KEPT
+        queue.storage_state.has_kept = True
         number = queue.storage_state.number
         part = self.store.move_within(number, place, entry.seq) if self.parts else 0
         if part:
@@ -209,6 +211,7 @@ class Commits(StoreListener):
         is_kept = self.keeps(queue, message)
         waiting = queue.timers.delayed.add(message, key, is_kept=is_kept)
         if is_kept:
+            queue.storage_state.has_kept = True
             self.store.append(queue.storage_state.number, waiting.place, key, message)
             self.messages_of.size += message.size + MESSAGE_COST
             self.overload.add(message.size)
@@ -339,18 +342,14 @@ class Commits(StoreListener):
         return self.has_changes or self.ledger.has_changes
 
     def is_suspended(self, now: float) -> bool:
-        """Return True if nothing should be delivered now: another broker may have the messages.
+        """Return True if the store's lease may be over, and another broker has the messages."""
+        return 0.0 < self.store.valid_until() < now
 
-        That is so when the store's lease may be over. It is also so when a batch has been under way
-        for a second: settlements would not reach the disk, and the next owner of the store would
-        deliver the same messages again.
-        """
-        valid_until = self.store.valid_until()
-        if not valid_until:
-            return False
+    def is_stuck(self, now: float) -> bool:
+        """Return True if a batch is under way for too long: what is settled now may come again."""
         for batch in self.in_flight.values():  # the oldest is the first
-            return now > valid_until or now > batch.handed_at + STUCK_S
-        return now > valid_until
+            return now > batch.handed_at + STUCK_S
+        return False
 
     def flush(self, now: float = 0.0) -> None:
         """Hand the turn's changes to the store; called when there are some."""

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from covey.core.model.entry import KEPT, Outcome
 from covey.core.naming.destination import Destination, Kind
+from covey.core.storage.commits import STUCK_S
 from covey.core.storage.ledger import BLOCK
 from covey.core.storage.memory import MemoryStore
-from tests.core.double import Room
+from tests.core.double import HeldStore, Room
 from tests.core.storage.sqlite.support import House, Note, bodies
+
+
+class LeasedStore(HeldStore):
+    """A store whose right to write ends by itself."""
+
+    until = 0.0
+
+    def valid_until(self) -> float:
+        return self.until
 
 
 def test_without_a_store_everything_is_safe_at_once() -> None:
@@ -37,6 +49,50 @@ def test_message_without_persistence_does_not_wait_for_the_disk(tmp_path: Path) 
     house.broker.run(0.0)
     assert (reader.got, house.receipts) == ([1], ["r1"])
     house.store.close()
+
+
+def test_nothing_kept_is_delivered_while_the_store_hangs() -> None:
+    store = HeldStore()
+    room = Room(store=store)
+    client = room.enter()
+    for _ in range(3):
+        client.send("/queue/kept", persistent=True)
+        client.send("/queue/passing")
+    store.write()
+    readers = [client.read(f"/queue/{name}", name, credit=1) for name in ("kept", "passing")]
+    store.write()
+    assert [reader.got for reader in readers] == [[1], [1]]
+    client.settle(readers[0])  # the disk does not get it
+    for seconds, got in ((STUCK_S - 0.1, 2), (0.2, 2), (5.0, 2)):
+        room.wait(seconds)
+        for reader in readers:
+            reader.window.grant(1, 0)
+        room.broker.run(room.now)
+        assert len(readers[0].got) == got
+    assert len(readers[1].got) == 3
+    assert not room.broker.turns.run(10)  # it waits without one turn after the other
+    store.write()
+    room.broker.run(room.now)
+    assert len(readers[0].got) == 3
+
+
+@pytest.mark.parametrize("passed_s", [1.9, 2.1])
+def test_nothing_is_delivered_when_another_broker_may_have_the_store(passed_s: float) -> None:
+    store = LeasedStore()
+    room = Room(store=store)
+    client = room.enter()
+    store.until = room.now + 2.0
+    client.send("/queue/a")
+    store.write()
+    room.wait(passed_s)
+    reader = client.read("/queue/a")
+    store.write()
+    assert bool(reader.got) == (passed_s < 2.0)
+    store.until = room.now + 2.0
+    room.wait(0.1)
+    store.write()
+    room.wait(0.1)
+    assert reader.got == [1]
 
 
 def test_number_is_not_shown_to_anybody_before_its_block_is_reserved(tmp_path: Path) -> None:
