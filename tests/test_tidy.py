@@ -47,6 +47,7 @@ SHORT_FILES: Final[dict[str, str]] = {
     "core/management/entries.py": "which entry of a name holds, a rule of its own",
     "config/digest.py": "one noun of a configuration, which the server alone asks for",
     "config/errors.py": ERROR_TREE,
+    "core/storage/postgres/former.py": "connections that are over, and the query that ends them",
     "core/clock.py": "one noun that every room of the core imports, and nothing else",
     "core/queue/acceptance.py": "one job of a queue, beside the purge",
     "core/host/senders.py": "one noun of a virtual host, which its protocols fill",

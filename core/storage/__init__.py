@@ -62,25 +62,32 @@ def _open_postgres(
     return PostgresStore(settings.store, settings.cluster, space, notify, say, clock)
 
 
-def open_leased(settings: Settings, space: str, notify: Notify, clock: Clock) -> MessageStore:
-    """Open a virtual host's store in a server that was checked before.
+def open_leased(
+    settings: Settings, space: str, notify: Notify, clock: Clock, members: Members
+) -> MessageStore:
+    """Open a virtual host's store in the server of `members`, which was checked before.
 
     Raises OwnedError if another broker has the virtual host.
     """
     from covey.core.storage.postgres.store import PostgresStore
 
     return PostgresStore(
-        settings.store, settings.cluster, space, notify, _nobody, clock, is_known=True
+        settings.store, settings.cluster, space, notify, _nobody, clock, idle=members.idle
     )
 
 
-def open_members(settings: Settings, version: str, digest: str, say: Say) -> Members:
-    """Connect to the list of brokers; waits for a server that does not answer yet."""
+def open_members(
+    settings: Settings, version: str, digest: str, say: Say, clock: Clock | None = None
+) -> Members:
+    """Connect to the list of brokers; waits for a server that does not answer yet.
+
+    `clock` is the monotonic clock, for leases that rest.
+    """
     try:
         from covey.core.storage.postgres.members import Members
     except ImportError as error:
         raise _without_psycopg(error) from error
-    return Members(settings, version, digest, say)
+    return Members(settings, version, digest, say, clock or _stopped)
 
 
 def _without_psycopg(error: ImportError) -> StoreError:

@@ -160,6 +160,9 @@ class MessageStore(ABC):
     def renew(self) -> None:  # noqa: B027 - most stores have nothing to renew
         """Extend the right to write, if it ends by itself; the server calls this every second."""
 
+    def rest(self) -> None:  # noqa: B027 - most stores hold nothing that others could use
+        """Called when all was read that a start reads: let go of what only busy stores need."""
+
     @abstractmethod
     def append(self, queue: int, seq: int, group: str, message: Message) -> None:
         """Keep a message at its number."""

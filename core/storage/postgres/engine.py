@@ -14,7 +14,8 @@ in the same transaction that empties the journal (a *fold*).
   machine. The file ends with the process.
 
 A commit whose connection breaks is in doubt (`lease`). The writer tries the batch again, and first
-asks the server whether the commit was done.
+asks the server whether the commit was done. All tries of a batch write the same: which one was done
+cannot be told.
 """
 
 from __future__ import annotations
@@ -127,6 +128,7 @@ class PostgresEngine(Engine):
         self._size = 0  # bytes of messages in the journal, settled ones included
         self._direct = 0  # bytes of messages that are yet to go to the tables at once
         self._is_folding = False
+        self._begun: Changes | None = None  # the batch that is being tried
         self._scratch = sqlite3.connect("", isolation_level=None, check_same_thread=False)
         self._scratch.execute(
             "create table spilled (id integer primary key, kind text, head blob, body blob)"
@@ -155,6 +157,8 @@ class PostgresEngine(Engine):
         has_messages = bool(changes.arrivals or changes.deletions)
         if not (has_messages or changes.is_lasting or changes.names_rows):
             return
+        if self._begun is not changes:
+            self._begin(changes)
         if not self.lease.settle():
             self._write(changes)
         self._written()
@@ -210,7 +214,9 @@ class PostgresEngine(Engine):
 
     # Writing.
 
-    def _write(self, changes: Changes) -> None:
+    def _begin(self, changes: Changes) -> None:
+        """Take a batch in, and decide how it is written, however often it is tried."""
+        self._begun = changes
         if changes.emptied:
             self._waiting = without(changes.emptied, self._waiting)
             self._gone = [one for one in self._gone if one >> SEQ_BITS not in changes.emptied]
@@ -223,11 +229,13 @@ class PostgresEngine(Engine):
             self._direct -= changes.size
         elif is_full and 2 * sum(len(each[7]) for each in self._waiting.values()) > size:
             self._direct = DIRECT * self._journal_size
+        self._size = size
+
+    def _write(self, changes: Changes) -> None:
         if self._is_folding or changes.is_lasting:
             self._transact(changes)
         else:
             self._add_row(changes)
-        self._size = size
 
     def _add_row(self, changes: Changes) -> None:
         """Write one row of the journal, with the fence in the same statement."""
@@ -237,10 +245,12 @@ class PostgresEngine(Engine):
                 cursor.execute(ROW, (*self.lease.hold, *self._row(changes)))
                 count = cursor.rowcount
         except psycopg.Error as error:
-            raise self.lease.doubt(error) from error
-        if count != 1:
-            raise self.lease.fenced()
-        self.lease.committed(sent)
+            self.lease.failed(error)
+            return
+        if count == 1:
+            self.lease.committed(sent)
+        else:
+            self.lease.failed(None)
 
     def _transact(self, changes: Changes) -> None:
         """Write a batch in one transaction; the fence is its last statement, sent with COMMIT."""
@@ -260,11 +270,13 @@ class PostgresEngine(Engine):
                         connection.execute(text, values)
                     connection.execute(fence, self.lease.hold)
         except psycopg.Error as error:
-            raise self.lease.doubt(error) from error
+            self.lease.failed(error)
+            return
         self.lease.committed(sent)
 
     def _written(self) -> None:
         """Called when a commit was done: after a fold the journal is empty."""
+        self._begun = None
         if self._is_folding:
             self._waiting, self._gone, self._size, self._is_folding = {}, [], 0, False
 
@@ -400,8 +412,7 @@ class PostgresEngine(Engine):
 
     def _read_rows(self, places: list[int], found: list[BodyRecord]) -> None:
         try:
-            if self.lease.connection.closed:
-                self.lease.reconnect()
+            self.lease.reconnect()
             with self.lease.connection.cursor(binary=True) as cursor:
                 rows = cursor.execute(READ, (self.lease.number, places)).fetchall()
         except psycopg.Error as error:

@@ -21,6 +21,7 @@ import psycopg
 from covey.config.settings import Settings
 from covey.core.errors import StoreBusyError, StoreError
 from covey.core.storage.cluster import ClusterView, NodeRow, SpaceLoad, SpaceRow
+from covey.core.storage.postgres.idle import IdleLeases
 from covey.core.storage.postgres.lease import connect, is_passing, one_line, pause
 from covey.core.storage.postgres.store import INCARNATION, connected, decoded
 
@@ -68,7 +69,9 @@ Query = tuple[str, tuple[object, ...]]
 class Members:
     """This broker's row, and a view of all the others; every call waits for the database."""
 
-    def __init__(self, settings: Settings, version: str, digest: str, say: Say) -> None:
+    def __init__(
+        self, settings: Settings, version: str, digest: str, say: Say, clock: Callable[[], float]
+    ) -> None:
         """Connect, check that the server can be trusted, and make the tables if need be.
 
         Waits for a server that does not answer yet. Raises StoreError if waiting cannot help.
@@ -80,6 +83,7 @@ class Members:
         self._settings = settings
         self._version = version
         self._connection = connected(settings.store, settings.cluster, say)
+        self.idle = IdleLeases(settings.store.dsn, settings.cluster.lease_s, clock)
 
     @property
     def key(self) -> str:
@@ -160,6 +164,7 @@ class Members:
             return  # the row will expire: nobody writes it any more
         finally:
             self._connection.close()
+            self.idle.close()
 
     def _enter_again(self, spaces: Iterable[str], loads: Mapping[str, SpaceLoad]) -> None:
         """Write the row again after somebody has deleted it, unless another broker has the name."""

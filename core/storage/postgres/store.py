@@ -22,6 +22,7 @@ from covey.config.settings import ClusterSettings, StoreSettings
 from covey.core.errors import OwnedError, StoreError
 from covey.core.storage.packing import SEQ_BITS, SEQ_MASK, places_of, unpacked
 from covey.core.storage.postgres.engine import PostgresEngine
+from covey.core.storage.postgres.idle import IdleLeases
 from covey.core.storage.postgres.lease import Lease, connect, one_line, pause
 from covey.core.storage.postgres.schema import Connection, look_at_server, prepare
 from covey.core.storage.store import (
@@ -61,17 +62,18 @@ class PostgresStore(ThreadedStore):
         say: Say,
         clock: Clock,
         *,
-        is_known: bool = False,
+        idle: IdleLeases | None = None,
     ) -> None:
         """Take the lease, and bring what the last owner left in the journal into the tables.
 
         `say` gets lines for the log: what the server is, and what is waited for. `clock` is the
-        monotonic clock. With `is_known` the server is not checked: that was done before.
+        monotonic clock. With `idle` the server is not checked, since that was done before, and the
+        virtual host has no connection of its own while nothing happens to it.
         """
         damages: list[str] = []
-        if not is_known:
+        if idle is None:
             connected(settings, cluster, say).close()
-        lease = _lease(settings, cluster, space, clock)
+        lease = _lease(settings, cluster, space, clock, idle)
         try:
             _take(lease)
             engine = PostgresEngine(lease, settings.journal_size, damages)
@@ -90,6 +92,11 @@ class PostgresStore(ThreadedStore):
 
     def renew(self) -> None:
         """Renew the lease; the event loop calls this, so a loop that hangs loses the lease."""
+        self._writer.look()
+
+    def rest(self) -> None:
+        """Called when all was read that a start reads: the lease may rest."""
+        self._lease.rest()
         self._writer.look()
 
     def queues(self) -> list[QueueRecord]:
@@ -205,9 +212,15 @@ def _check_server(connection: Connection, settings: StoreSettings, say: Say) -> 
     prepare(connection)
 
 
-def _lease(settings: StoreSettings, cluster: ClusterSettings, space: str, clock: Clock) -> Lease:
+def _lease(
+    settings: StoreSettings,
+    cluster: ClusterSettings,
+    space: str,
+    clock: Clock,
+    idle: IdleLeases | None,
+) -> Lease:
     try:
-        return Lease(settings.dsn, space, cluster.name, INCARNATION, cluster.lease_s, clock)
+        return Lease(settings.dsn, space, cluster.name, INCARNATION, cluster.lease_s, clock, idle)
     except psycopg.Error as error:
         raise _refused(settings.dsn, error) from error
 

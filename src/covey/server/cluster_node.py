@@ -126,7 +126,9 @@ class ClusterNode(Cluster):
         spaces = [entry.id for entry in settings.virtual_hosts]
 
         def enter() -> Members:
-            members = open_members(settings, __version__, digest(settings), self._say)
+            members = open_members(
+                settings, __version__, digest(settings), self._say, time.monotonic
+            )
             members.enter(spaces, self._say)
             return members
 
@@ -246,7 +248,7 @@ class ClusterNode(Cluster):
             self._log.warning("database_is_back")
         self._is_away = False
         self._seen_at = began
-        self.reconnects = members.reconnects
+        self.reconnects = members.reconnects + members.idle.reconnects
         if self._owners is not None:
             self._owners.look()
             self.forwarded = self._owners.open_count
@@ -287,9 +289,11 @@ class ClusterNode(Cluster):
         began = time.monotonic()
         settings = self._spaces.directory.settings
         before = self._view.space(space)
+        members = self._members
+        assert members is not None
 
         def open_it() -> MessageStore:
-            return open_leased(settings, space, self._spaces.notify, time.monotonic)
+            return open_leased(settings, space, self._spaces.notify, time.monotonic, members)
 
         try:
             store = await anyio.to_thread.run_sync(open_it)

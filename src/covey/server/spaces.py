@@ -156,6 +156,7 @@ class Spaces:
         finally:
             self._coming.remove(broker)
         self._begin(broker)
+        store.rest()
         has_own = any(broker.commits.ledger.records_of(space, kind) for kind in KINDS)
         if has_own or lobby.settings is not settings:
             take_over(self.all_brokers, self.shared.file_settings, time.monotonic())

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import subprocess
 import sys
 import time
 from base64 import b64encode
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.request import Request, urlopen
 
@@ -18,6 +19,7 @@ import pytest
 from covey.client.management import Management
 from covey.client.place import Place
 from tests.core.storage.postgres.server import Postgres, Server
+from tests.e2e.cluster import nodes as nodes_module
 from tests.e2e.cluster.nemesis import Nemesis, play
 from tests.e2e.cluster.network import why_not
 from tests.e2e.cluster.nodes import LEASE_S, Node, ending, owners, wait_until
@@ -118,11 +120,39 @@ def test_the_list_comes_at_once_while_an_owner_is_frozen(tmp_path: Path, server:
         nodes[0].served()
         nodes.append(Node(tmp_path, postgres, "b"))
         second = nodes[1].served()
+        with second.client(host="$cluster") as client:
+            headers = {"destination": "/queue/q", "persistent": "true", "receipt": "r"}
+            client.send("SEND", headers, b"nobody would find it again")
+            assert b"keeps no messages" in client.frame().block
         nodes[0].process.send_signal(signal.SIGSTOP)
         began = time.monotonic()
         assert owners(second) == {"default": "a"}
         assert time.monotonic() - began < 2
         wait_until(lambda: owners(second) == {"default": "b"}, nodes[1])
+
+
+def test_many_idle_virtual_hosts_need_few_connections_to_the_database(tmp_path: Path) -> None:
+    server = Server(("max_connections=12", "superuser_reserved_connections=1"))
+    spaces = ("default", *[f"s{number}" for number in range(23)])
+    nodes: list[Node] = []
+    try:
+        postgres = Postgres(server)
+        with ending(nodes):
+            nodes += [Node(tmp_path, postgres, name, spaces=spaces) for name in "ab"]
+            brokers = [node.served() for node in nodes]
+            wait_until(lambda: set(owners(brokers[1]).values()) == {"a", "b"}, *nodes)
+            for space in spaces[:4]:
+                with brokers[0].client(host=f"{space}.example") as client:
+                    send(client, 0, 3)
+            nodes[0].process.kill()
+            nodes[0].process.wait(TIMEOUT_S)
+            wait_until(lambda: set(owners(brokers[1]).values()) == {"b"}, nodes[1])
+            for space in spaces[:4]:
+                with brokers[1].client(host=f"{space}.example") as client:
+                    client.subscribe("/queue/q")
+                    assert [client.frame().body for _ in range(3)] == [b"0", b"1", b"2"]
+    finally:
+        server.remove()
 
 
 def test_a_name_that_is_alive_is_refused_with_one_line(tmp_path: Path, server: Server) -> None:
@@ -135,6 +165,20 @@ def test_a_name_that_is_alive_is_refused_with_one_line(tmp_path: Path, server: S
         assert nodes[1].process.wait(TIMEOUT_S) == 1
         last = nodes[1].log.splitlines()[-1]
         assert last.startswith("covey: another broker is called a, and it is alive")
+
+
+def test_a_broker_whose_port_is_taken_takes_no_virtual_host(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    postgres = Postgres(server)
+    with closing(socket.create_server((HOST, 0))) as taken:
+        monkeypatch.setattr(nodes_module, "free_port", lambda: taken.getsockname()[1])
+        node = Node(tmp_path, postgres, "a")
+        with ending([node]):
+            assert node.process.wait(TIMEOUT_S) == 1
+    assert "covey: cannot listen on" in node.log
+    with postgres.connect() as connection:
+        assert connection.execute("select epoch, owner from covey_spaces").fetchall() == [(0, None)]
 
 
 def test_a_connection_reaches_its_virtual_host_through_any_broker(
