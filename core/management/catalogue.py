@@ -195,6 +195,17 @@ def consumers(queue: Queue, start: int = 0, count: int | None = None) -> Walk:
     return describing(readers[start:stop], _describe, len(readers))
 
 
+def consumers_of(session: Session, start: int, count: int) -> tuple[list[Attributes], int]:
+    """Describe a page of what a connection reads, with how much it may hold of each at once."""
+    found = [each for one in session.subscriptions.values() for each in one.consumers]
+    found = [each for each in found if each.queue is not None]
+    rows = [
+        describe_consumer(each) | {"unsettled_max": each.unsettled_max}
+        for each in found[start : start + count]
+    ]
+    return rows, len(found)
+
+
 def _describe(consumer: Consumer) -> Attributes | None:
     """Describe a consumer, unless it has gone."""
     return None if consumer.queue is None else describe_consumer(consumer)

@@ -6,15 +6,17 @@ what waits for a restart. SIGHUP writes the same into the log.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any, Final
 
 from pydantic import SecretStr
 from starlette.responses import Response
 
 from covey.config.connectors import SPOKEN
+from covey.config.settings import schema
 from covey.core.management.definitions import bring_in, export
-from covey.core.management.describe import Plain
+from covey.core.management.describe import Attributes, Plain
 from covey.core.naming.destination import DURABLE_PREFIX
 from covey.protocols.http.answer import json_answer, text_answer
 from covey.protocols.http.ask import Ask
@@ -77,6 +79,12 @@ async def read_policy(ask: Ask) -> Response:
     return json_answer({"items": rows, "total": len(rows)})
 
 
+async def read_schema(ask: Ask) -> Response:
+    """Show every setting that a policy of queues may have, as a form wants to know it."""
+    rows = policy_fields()
+    return json_answer({"items": rows, "total": len(rows)})
+
+
 async def reload_configuration(ask: Ask) -> Response:
     """Read the configuration again, and tell what has changed."""
     identity = ask.identity
@@ -88,6 +96,29 @@ async def reload_configuration(ask: Ask) -> Response:
             "needs_restart": list(report.needs_restart),
         }
     )
+
+
+@cache
+def policy_fields() -> list[Plain]:
+    """Return a row for each setting of a policy: its type, default, choices and meaning."""
+    parts = schema()["$defs"]
+    rows: list[Plain] = []
+    for prefix, part in (("", "QueueSettings"), ("groups.", "GroupSettings")):
+        for name, told in parts[part]["properties"].items():
+            if name not in ("id", "groups"):
+                row: Attributes = {"key": prefix + name, "kind": _kind(told)}
+                row["options"] = told.get("enum", [])
+                row["default"] = told["default"]
+                row["help"] = " ".join(told["description"].split())
+                rows.append(row)
+    return rows
+
+
+def _kind(told: Mapping[str, Any]) -> str:
+    """Return "boolean", "number" or "string"; a size, which may be written "10M", is a string."""
+    kinds = {one["type"] for one in told.get("anyOf", [told])} - {"null"}
+    kind = kinds.pop() if len(kinds) == 1 else "string"
+    return "number" if kind == "integer" else str(kind)
 
 
 def _leaves(node: object, key: str) -> Iterator[tuple[str, object]]:

@@ -24,13 +24,14 @@ from starlette.responses import Response
 from covey.core.errors import RefusedError
 from covey.core.host.subscription import Durable
 from covey.core.host.topic import Topic
-from covey.core.management import describe
+from covey.core.management import catalogue, describe
 from covey.core.naming.destination import Destination, Kind
 from covey.core.queue.queue import Queue
 from covey.core.security.users import Verb, may
 from covey.core.session import Session
 from covey.protocols.http.answer import list_answer
 from covey.protocols.http.ask import Ask
+from covey.protocols.http.console.sign_in import rights_on
 
 PORTION: Final = 1000
 
@@ -103,7 +104,12 @@ async def list_topics(ask: Ask) -> Response:
         return _may_see(ask, Kind.TOPIC, topic.name)
 
     topics, total = await _chosen(ask, things, TOPIC_KEYS, _name_of_topic, is_shown)
-    return await list_answer((describe.topic(topic) for topic in topics), total)
+    rows = (
+        describe.topic(topic)
+        | {"rights": rights_on(ask.identity, str(Destination(Kind.TOPIC, topic.name)))}
+        for topic in topics
+    )
+    return await list_answer(rows, total)
 
 
 async def list_subscriptions(ask: Ask) -> Response:
@@ -122,6 +128,13 @@ async def list_connections(ask: Ask) -> Response:
     things = ask.admin.catalogue.sessions()
     sessions, total = await _chosen(ask, things, CONNECTION_KEYS, _words_of_session, _everything)
     return await list_answer((describe.connection(session, ask.now) for session in sessions), total)
+
+
+async def list_consumers_of(ask: Ask) -> Response:
+    """Show one page of what a connection reads, with how much of it it may hold at once."""
+    start, count = ask.number("offset"), ask.number("limit")
+    rows, total = catalogue.consumers_of(ask.admin.catalogue.session(ask.name), start, count)
+    return await list_answer(rows, total)
 
 
 async def _chosen(

@@ -508,6 +508,14 @@ ROUTES: Final[tuple[Route, ...]] = (
     ),
     _sorted_list("/connections", "connection", listing.list_connections, Need.MANAGE),
     _read("/connections/{name}", "connection"),
+    _api(
+        "GET",
+        "/connections/{name}/consumers",
+        listing.list_consumers_of,
+        "List a connection's consumers",
+        entity="consumer",
+        query=(LIMIT, OFFSET),
+    ),
     _delete("/connections/{name}", "connection", summary="Close a connection"),
     _list("/consumers", "consumer"),
     _list("/jobs", "job"),
@@ -528,6 +536,12 @@ ROUTES: Final[tuple[Route, ...]] = (
         "/configuration",
         configuration.read_configuration,
         "Show every setting and where it is from",
+    ),
+    _api(
+        "GET",
+        "/configuration/schema",
+        configuration.read_schema,
+        "Show every setting that a policy of queues may have",
     ),
     _api(
         "POST",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 import httpx
 import pytest
@@ -108,6 +108,12 @@ class Api:
         answer = httpx.get(self._base + path, auth=(LOGIN, PASSCODE))
         assert answer.status_code == 200, answer.text
         found: dict[str, object] = answer.json()
+        return found
+
+    def items(self, path: str) -> list[dict[str, Any]]:
+        """Return the rows of a list."""
+        found = self.get(path)["items"]
+        assert isinstance(found, list)
         return found
 
     def ask(self, method: str, path: str, body: object) -> None:

@@ -66,6 +66,6 @@ def test_no_name_becomes_markup(tab: Tab, broker: BrokerProcess) -> None:
             tab.open(f"#/queues/seen/{place}")
             expect(page.locator("main .card").first).to_be_visible()
         tab.open("#/connections")
-        expect(page.get_by_text(HOSTILE).first).to_be_visible()
+        expect(page.get_by_role("link", name=HOSTILE).first).to_be_visible()
         expect(page).to_have_title("Connections · Covey")
         assert page.locator("main img, main script").count() == 0

@@ -41,7 +41,7 @@ PAGES = {
     "#/definitions": "Everything that was declared",
     "#/jobs": "Nothing runs",
 }
-PHONE = 390
+PHONE = 360
 # Presses keys as soon as the page has its frame, and tells which of them have changed something.
 # The window's name holds the keys, since that outlives a reload.
 PRESS = """

@@ -5,6 +5,9 @@ module finds its neighbours by relative names, without a build step. A browser m
 for ever, since a changed file has another address. Only the page itself, at `/`, is fetched anew
 each time, since it names the release.
 
+Comments stay in the tree: a browser gets an empty line for each of theirs, so that the numbers of
+lines are those of the files.
+
 Nothing here is secret. A stranger gets the sign-in form and the code behind it, and nothing about
 the broker.
 """
@@ -28,6 +31,7 @@ RELEASE: Final = b"@RELEASE@"  # where the page names the release
 MODULES: Final = b"<!-- modules -->"  # where the page names the modules of the first view
 FIRST: Final = ("main.js", "overview.js")  # what everybody sees first
 IMPORT: Final = re.compile(rb'from "\./([\w.]+)"')
+COMMENT: Final = re.compile(rb"^[ \t]*(?://[^\n]*|/\*.*?\*/[ \t]*)$", re.MULTILINE | re.DOTALL)
 MEDIA_TYPES: Final = {
     "html": "text/html; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
@@ -49,13 +53,17 @@ KEPT: Final = "public, max-age=31536000, immutable"
 
 @cache
 def contents() -> dict[str, bytes]:
-    """Return every file of the console by its name."""
+    """Return every file of the console by its name, as a browser gets it."""
     folder = files("covey.protocols.http.console") / "static"
     return {
-        each.name: each.read_bytes()
+        each.name: _without_comments(each.read_bytes())
         for each in sorted(folder.iterdir(), key=lambda one: one.name)
         if each.name.rpartition(".")[2] in MEDIA_TYPES
     }
+
+
+def _without_comments(text: bytes) -> bytes:
+    return COMMENT.sub(lambda found: b"\n" * found[0].count(b"\n"), text)
 
 
 @cache

@@ -43,6 +43,7 @@ from covey.protocols.http.routing import Need
 SECOND: Final = 1.0
 MAP_EVERY_S: Final = 0.24  # four times a second, and a little in hand
 CLOCK_EVERY_S: Final = 10.0
+STILL_S: Final = 5.0  # how often a broker is told of in which no message moves
 LANES_PORTION: Final = 2000
 CONSUMERS_SHOWN: Final = 200
 BUSIEST_SHOWN: Final = 8
@@ -83,10 +84,17 @@ async def broker_events(ask: Ask) -> Response:
     async def broker() -> Plain:
         return _broker(ask)
 
+    told: list[Attributes] = []
+
     async def sample() -> Plain:
         history = ask.console.history
-        host = history.host(ask.host)
-        return {"broker": _latest(history.broker.read(3)), "host": _latest(host.read(3))}
+        found: Attributes = {
+            "broker": _latest(history.broker.read(3)),
+            "host": _latest(history.host(ask.host).read(3)),
+        }
+        if not told or not _is_still(told[0], found):
+            told[:] = [found]
+        return told[0]
 
     async def busiest() -> Plain:
         return _busiest(ask)
@@ -176,6 +184,8 @@ def queue_row(ask: Ask, queue: Queue) -> Attributes:
         "strategy": state.strategy.name,
         "declared": queue.name in ask.host.declared,
         "durable": queue.is_durable,
+        "paused": queue.pause.way,
+        "parked": len(state.parked),
         "oldest_at": round(broker.clock.wall_ms / 1000 - oldest_s) if oldest_s else 0,
         "rates": None,
         "spark": [],
@@ -205,6 +215,23 @@ def _latest(read: Attributes) -> Attributes | None:
         return None
     columns = [(name, values) for name, values in read.items() if isinstance(values, list)]
     return {"at" if name == "times" else name: values[-1] for name, values in columns}
+
+
+def _is_still(former: Attributes, found: Attributes) -> bool:
+    """Return True if a sample tells no news: nothing has moved, and the last one is not old."""
+    times, moving = [], []
+    for sample in (former, found):
+        broker, host = sample["broker"], sample["host"]
+        if not isinstance(broker, dict) or not isinstance(host, dict):
+            return False
+        times.append(host["at"])
+        moving.append(
+            host | {"at": 0} | {name: broker[name] for name in ("connections", "blocked")}
+        )
+    then, now = times
+    assert isinstance(then, int | float)
+    assert isinstance(now, int | float)
+    return now - then < STILL_S and moving[0] == moving[1]
 
 
 def _broker(ask: Ask) -> Attributes:

@@ -152,6 +152,9 @@ def _session(ask: Ask, identity: Identity) -> Attributes:
         ],
         "is_clustered": ask.directory.shared.cluster is not None,
         "workers": ask.directory.settings.broker.workers,
+        "creates": [
+            kind for kind in KINDS if is_admin or access.allows_some(Verb.CREATE.value, kind)
+        ],
         "manages": may(identity, Verb.MANAGE, BROKER),
         "manages_some": [
             kind for kind in KINDS if is_admin or access.allows_some(Verb.MANAGE.value, kind)

@@ -41,3 +41,15 @@ def test_a_queue_tells_by_whose_word_it_does_what_it_does() -> None:
     assert found["quota_messages"] == (7, "declared")
     assert found["nak_limit"] == (3, "default")  # the origins of this test know of no file
     assert found["groups.strategy"][1] == "default"
+
+
+def test_a_form_learns_what_a_policy_may_have() -> None:
+    rows = {row["key"]: row for row in World().get("/api/v1/configuration/schema")["items"]}
+    assert rows["quota_messages"]["kind"] == "number"
+    assert rows["quota"]["kind"] == "string"  # it may be written 10M
+    assert (rows["dlq"]["kind"], rows["dlq"]["default"]) == ("string", None)
+    assert rows["dlq_expired"]["kind"] == "boolean"
+    assert rows["groups.strategy"]["options"][:2] == ["shared", "simple"]
+    assert "groups" not in rows
+    assert "id" not in rows
+    assert all(row["help"] for row in rows.values())

@@ -78,3 +78,21 @@ def test_topics_subscriptions_and_connections_are_found_by_their_words(world: Wo
     assert names(world, "search=till", "connections") == [str(session.id)]
     other = world.session("zoe")
     assert names(world, "sort=user&order=desc", "connections")[0] == str(other.id)
+
+
+def test_a_connection_tells_what_it_reads_and_how_much_it_may_hold(world: World) -> None:
+    reader = world.read("a.two")
+    path = f"/api/v1/connections/{reader.id}/consumers"
+    (row,) = world.get(path)["items"]
+    assert (row["source"], row["connection"]) == ("a.two", str(reader.id))
+    assert row["unsettled_max"] >= row["unsettled"]
+    assert world.get(f"{path}?offset=1") == {"items": [], "total": 1}
+
+
+def test_a_topic_tells_what_may_be_done_with_it() -> None:
+    rules = [{"who": ["keeper"], "may": ["manage"], "on": "topic:**"}]
+    users = [*USERS, {"name": "keeper", "password": "k"}]
+    world = World(make_settings(user=users, permission=rules))
+    world.host.topic("prices.eu")
+    answer = world.ask("GET", "/api/v1/topics", ("keeper", "k"))
+    assert [row["rights"] for row in answer.json()["items"]] == [["manage"]]

@@ -88,7 +88,7 @@ def path_of(route: Route, world: World) -> str:
     name = "here"
     if route.method == "PUT":
         name = "new"
-    elif route.entity == "connection":
+    elif "/connections/" in route.path:
         name = str(next(iter(world.broker.sessions)))
     elif route.entity == "job":
         name = "1"

@@ -45,7 +45,7 @@ export async function ask(method, where, { query, body } = {}) {
   let value;
   try { value = JSON.parse(text); } catch { value = { text }; }
   if (answer.ok) return value;
-  if (answer.status === 401 && where !== "/session") dispatchEvent(new Event("signed-out"));
+  if (answer.status === 401 && session.user) dispatchEvent(new Event("signed-out"));
   throw new Refusal(answer.status, value.code ?? "", value.text ?? answer.statusText);
 }
 
@@ -57,10 +57,11 @@ export const post = (where, body, query) => ask("POST", where, { body, query });
  * A tab that nobody sees hears nothing, and costs nothing. What was missed is told afterwards.
  */
 export function live(where, query, handlers) {
+  const about = where.startsWith("/queues/") ? where.replace(/.trace$/, "") : "/session";
   let source = null;
   let last = "";
   let timer = 0;
-  let wait = 500;
+  let wait = 0;
   let ended = false;
 
   function open() {
@@ -68,7 +69,7 @@ export function live(where, query, handlers) {
     if (ended || source || document.hidden) return;
     source = new EventSource(address(`/events${where}`, { ...query, resume: last }));
     source.onopen = () => { wait = 500; tell("live"); };
-    source.onerror = () => { close(); tell("lost"); again(); };
+    source.onerror = () => { close(); again(); };
     const clock = (at) => { setClock(at); handlers.clock?.(); };
     for (const [name, hear] of Object.entries({ ...handlers, clock })) {
       source.addEventListener(name, (event) => {
@@ -84,15 +85,22 @@ export function live(where, query, handlers) {
     });
   }
   function close() { source?.close(); source = null; }
-  async function again() {
+  function again() {
     clearTimeout(timer);
     if (ended) return;
     timer = setTimeout(async () => {
       // An EventSource does not tell why it was refused, so somebody else asks.
-      try { await get("/session"); } catch (error) { if (error.status === 401) { dispatchEvent(new Event("signed-out")); return; } }
+      try { await get(about); } catch (error) {
+        if (error.status === 401 || ended) return; // that is told already
+        tell(error.status ? "live" : "lost");
+        if (error.status) handlers.ended?.(error);
+        again();
+        return;
+      }
+      if (wait > 1000) tell("lost"); // it answers, but has no stream for us
       open();
     }, wait);
-    wait = Math.min(wait * 1.6, 5000);
+    wait = Math.min(Math.max(500, wait * 1.6), 5000);
   }
   function look() { if (document.hidden) close(); else open(); }
 

@@ -37,9 +37,10 @@ export function spark(canvas, values, name = "accent") {
   pen.globalAlpha = 1;
 }
 
-/** Round a scale's top up to 1, 2 or 5 times a power of ten. */
-function roundUp(value) {
-  const power = 10 ** Math.floor(Math.log10(value));
+/** Round a scale's top up to 1, 2 or 5 times a power of ten, or the like in units of 1,024. */
+function roundUp(value, isBinary) {
+  const unit = isBinary ? 1024 ** Math.floor(Math.log2(value) / 10) : 1;
+  const power = unit * 10 ** Math.floor(Math.log10(value / unit));
   for (const step of [1, 2, 2.5, 5, 10]) if (value <= step * power) return step * power;
   return 10 * power;
 }
@@ -55,7 +56,7 @@ const FONT = "11px system-ui, sans-serif";
  * A chart of several lines. `lines`: [[name, label, colour], ...], `write` writes a value.
  * `show(data, span)` draws {times: [...], name: [...]} over the last `span` seconds.
  */
-export function chart({ lines: given, write, height = 190, label, floor = 1, limit = null }) {
+export function chart({ lines: given, write, height = 190, label, floor = 1, isBinary = false }) {
   const lines = given.map(([name, words, paint]) => ({ name, label: words, colour: paint }));
   const canvas = h("canvas", { role: "img", "aria-label": label });
   canvas.style.height = `${height}px`;
@@ -71,7 +72,7 @@ export function chart({ lines: given, write, height = 190, label, floor = 1, lim
   let span = 600;
   let reach = 600; // of it, what there are samples of
   let pointer = null;
-  let bound = limit;
+  let bound = null; // a line that is not to be reached
   let drawn = null; // what of, when, how wide, how many pixels a unit has, the newest values
 
   function draw() {
@@ -86,13 +87,13 @@ export function chart({ lines: given, write, height = 190, label, floor = 1, lim
     let most = floor;
     for (const line of lines) for (const value of (data[line.name] ?? []).slice(first)) if (value > most) most = value;
     if (bound && bound < most * 8) most = Math.max(most, bound * 1.05);
-    const top = roundUp(most);
+    const top = roundUp(most, isBinary);
     pen.font = FONT;
     plot.left = Math.ceil(Math.max(...[0, top / 2, top].map((value) => pen.measureText(write(value)).width))) + 12;
     const y = (value) => plot.bottom - (value / top) * (plot.bottom - plot.top);
     axes(pen, plot, top, y, end, x);
     if (bound && bound <= top) across(pen, plot, y(bound));
-    for (const line of lines) stroke(pen, data[line.name] ?? [], first, x, y, line, plot, lines.length === 1);
+    for (const line of lines.toReversed()) stroke(pen, data[line.name] ?? [], first, x, y, line, plot, lines.length === 1);
     drawn = { data, span, bound, at: end, width, scale: (plot.bottom - plot.top) / top, values: lines.map(newest) };
     if (pointer !== null) hair(pen, plot, x, y, end, first);
   }

@@ -1,7 +1,7 @@
 // cluster: the brokers that share a database, who serves which virtual host, and how to steer them.
 // Without a cluster: the virtual hosts, the workers that serve them, and how to have more.
 
-import { h, fill, push, card, hint, rate, age, clock, plural, to } from "./dom.js";
+import { h, fill, push, card, hint, rate, age, clock, plural, to, heading, trouble } from "./dom.js";
 import { get, path, post, session } from "./api.js";
 import { table, num, words, link, acts } from "./table.js";
 import { confirm, form, perform, toast } from "./dialogs.js";
@@ -9,14 +9,13 @@ import { confirm, form, perform, toast } from "./dialogs.js";
 const CLUSTER = '[store]\nkind = "postgres"\ndsn = "host=db1,db2 dbname=covey user=covey target_session_attrs=read-write"\n\n[cluster]\nforward = "broker-a:61700"';
 
 /** Ask for something now, and every so many milliseconds while the page is seen. */
-function renew(where, every, trouble, show) {
-  const load = () => get(where).then((read) => { fill(trouble); show(read); }, (error) => { if (error.status !== 401) fill(trouble, error.message); });
+function renew(where, every, wrong, show) {
+  const load = () => get(where).then((read) => { fill(wrong); show(read); }, (error) => { if (error.status !== 401) fill(wrong, error.message); });
   const timer = setInterval(() => { if (!document.hidden) load(); }, every);
   load();
   return { close: () => clearInterval(timer) };
 }
 
-const alert = () => h("p", { class: "soft", role: "alert" });
 const badge = (look, text) => h("span", { class: `badge ${look}` }, text);
 const owner = (name) => name ?? badge("bad", "nobody");
 /** The overview of a virtual host; the first one has no name in addresses. */
@@ -54,7 +53,7 @@ function nodesPage(main) {
   let nodes = [];
   let told = "";
   const notices = h("div", { class: "notices", role: "status" });
-  const trouble = alert();
+  const wrong = trouble();
   const hosts = table({ label: "Virtual hosts", key: (row) => row.space, columns: [
     link("Virtual host", "space", (row) => hostLink(row.space)),
     { label: "Broker", told: (row) => `${row.owner} ${row.moves_to}`, node: (row) => [owner(row.owner), row.moves_to && row.moves_to !== row.owner && [" ", badge("warn", `moves to ${row.moves_to}`)]] },
@@ -70,8 +69,8 @@ function nodesPage(main) {
     act: async (given) => { await post(`/cluster/spaces${path(row.space)}/move`, given); toast(`${row.space} moves to ${given.node}.`); } });
   const drained = (row, draining) => post(`/cluster/nodes${path(row.node)}/drain`, { draining });
   const drain = (row) => confirm({ title: `Drain ${row.node}?`, text: `Broker ${row.node} gives away ${plural(row.load.spaces, "virtual host")} and takes none until it is started again, or let serve. ${plural(row.load.connections, "connection")} will end, and the clients connect again.`, button: `Drain ${row.node}`, act: () => drained(row, true), done: `Broker ${row.node} drains.` });
-  fill(main, h("div", { class: "title" }, h("h1", "Cluster")), notices, card("Virtual hosts", null, hosts.node, trouble), card("Brokers", null, brokers.node));
-  return renew("/cluster", 2000, trouble, (read) => {
+  fill(main, heading("Cluster"), notices, card("Virtual hosts", null, hosts.node, wrong), card("Brokers", null, brokers.node));
+  return renew("/cluster", 2000, wrong, (read) => {
     nodes = read.nodes;
     const found = troubles(read);
     if (String(found) !== told) fill(notices, found.map((text) => h("p", { class: "notice warn" }, text)));
@@ -83,21 +82,21 @@ function nodesPage(main) {
 
 function alonePage(main) {
   const hosts = hostsTable();
-  const trouble = alert();
-  fill(main, h("div", { class: "title" }, h("h1", "Cluster"), badge("", session.workers > 1 ? plural(session.workers, "worker") : "one process")),
-    card("Virtual hosts", null, hosts.node, trouble),
+  const wrong = trouble();
+  fill(main, heading("Cluster", badge("", session.workers > 1 ? plural(session.workers, "worker") : "one process")),
+    card("Virtual hosts", null, hosts.node, wrong),
     h("div", { class: "grid" },
       card("More cores", null, hint("A virtual host is served by one process. Several processes share the virtual hosts of one set of ports:", "covey serve --workers 4")),
       card("More machines", null, hint("This broker is no part of a cluster. Brokers that share a PostgreSQL take over for each other (docs/cluster.md):", CLUSTER))));
-  return renew("/hosts", 2000, trouble, (read) => hosts.show(read.items));
+  return renew("/hosts", 2000, wrong, (read) => hosts.show(read.items));
 }
 
 export default (main) => (session.is_clustered ? nodesPage : alonePage)(main);
 
 /** What an overview shows of it: all virtual hosts, and the brokers if there are several. */
 export function summary(place) {
-  const [hosts, brokers, trouble] = [hostsTable(), nodesTable(), alert()];
-  fill(place, card("Virtual hosts", h("a", { href: to("cluster") }, "cluster"), hosts.node, trouble), session.is_clustered && card("Brokers", null, brokers.node));
-  const parts = [renew("/hosts", 5000, trouble, (read) => hosts.show(read.items)), session.is_clustered && renew("/cluster", 5000, trouble, (read) => brokers.show(read.nodes))];
+  const [hosts, brokers, wrong] = [hostsTable(), nodesTable(), trouble()];
+  fill(place, card("Virtual hosts", h("a", { href: to("cluster") }, "cluster"), hosts.node, wrong), session.is_clustered && card("Brokers", null, brokers.node));
+  const parts = [renew("/hosts", 5000, wrong, (read) => hosts.show(read.items)), session.is_clustered && renew("/cluster", 5000, wrong, (read) => brokers.show(read.nodes))];
   return () => parts.forEach((one) => one && one.close());
 }

@@ -1,6 +1,6 @@
 // definitions: everything that was declared, out and in again. What an import would change is shown first.
 
-import { h, fill, push, plural, card } from "./dom.js";
+import { h, fill, push, plural, card, heading } from "./dom.js";
 import { get, post } from "./api.js";
 import { table } from "./table.js";
 import { confirm, form, perform, toast } from "./dialogs.js";
@@ -28,7 +28,7 @@ function stepsTable(steps) {
 export default function definitions(main) {
   const shown = h("pre", { class: "body", tabindex: "0" }, "…");
   const file = h("input", { type: "file", accept: "application/json,.json", "aria-label": "Definitions to import", class: "hidden", onchange: async () => { const given = file.files[0]; if (given) await look(await given.text()).catch((error) => toast(error.message, true)); file.value = ""; } });
-  fill(main, h("div", { class: "title" }, h("h1", "Definitions"), h("span", { class: "acts" }, push("Export", save), push("Import a file", () => file.click()), push("Paste", () => paste()), file)),
+  fill(main, heading("Definitions", push("Export", save), push("Import a file", () => file.click()), push("Paste", () => paste()), file),
     card("Everything that was declared", null, shown));
   function save() {
     const address = URL.createObjectURL(new Blob([shown.textContent], { type: "application/json" }));

@@ -2,6 +2,8 @@
 
 import { h, fill, push } from "./dom.js";
 
+const LATE_MS = 1000;
+
 /** Tell in a corner what was done, or why not. */
 export function toast(text, isBad = false) {
   let corner = document.querySelector(".toasts");
@@ -19,7 +21,7 @@ export function form({ title, text, fields = [], button = "OK", danger = false, 
   return new Promise((resolve) => {
     const error = h("p", { class: "error", role: "alert" });
     const controls = new Map();
-    const inside = fields.map((field) => control(field, controls));
+    const inside = fields.map((field) => (field instanceof Node ? field : control(field, controls)));
     const send = h("button", { class: `primary${danger ? " danger" : ""}` }, button);
     const leave = push("Cancel", () => dialog.close());
     let result;
@@ -32,13 +34,14 @@ export function form({ title, text, fields = [], button = "OK", danger = false, 
       event.preventDefault();
       send.disabled = true;
       fill(error);
+      const late = setTimeout(() => fill(error, "This takes a while. You may leave this form meanwhile."), LATE_MS);
       try {
         result = await act(Object.fromEntries([...controls].map(([name, read]) => [name, read()]))) ?? true;
         dialog.close();
       } catch (trouble) {
         fill(error, trouble.message);
         send.disabled = false;
-      }
+      } finally { clearTimeout(late); }
     }
     dialog.addEventListener("close", () => { dialog.remove(); resolve(result); });
     document.body.append(dialog);
@@ -57,7 +60,8 @@ export function sheet(title, ...content) {
   return dialog;
 }
 
-function control(field, controls) {
+/** Make a field; `controls` gets a function that reads its value. */
+export function control(field, controls) {
   const { name, label, help, type = "text", value = "", options } = field;
   if (type === "check") {
     const box = h("input", { type: "checkbox", checked: Boolean(value), name });
@@ -70,7 +74,7 @@ function control(field, controls) {
     return h("option", { value: key, selected: key === value }, shown);
   }));
   else if (type === "area") input = h("textarea", { name, value, spellcheck: "false", placeholder: field.hint ?? null });
-  else input = h("input", { name, type, value, required: field.required, placeholder: field.hint ?? null, autocomplete: "off", min: field.min ?? null, max: field.max ?? null });
+  else input = h("input", { name, type, value, required: field.required, placeholder: field.hint ?? null, autocomplete: "off", min: field.min ?? null, max: field.max ?? null, step: type === "number" ? "any" : null });
   controls.set(name, () => input.value);
   return h("label", { class: "field" }, label, input, help ? h("small", help) : null);
 }

@@ -36,8 +36,16 @@ export function fill(node, ...children) {
 /** A button: what stands on it, what it does, how it looks. */
 export const push = (label, onclick, look) => h("button", { class: look, onclick }, label);
 
+/** A page's heading, with what can be done at the right of it. */
+export const heading = (title, ...acts) => h("div", { class: "title" }, h("h1", title), h("span", { class: "acts" }, acts));
+
+/** A field to find something with, and a place for what went wrong. */
+export const finder = (label, more) => h("input", { type: "search", "aria-label": label, placeholder: label, ...more });
+export const trouble = () => h("p", { class: "soft", role: "alert" });
+
 /** A card: its heading, what can be done at the right of it, and what it shows. */
-export const card = (title, acts, ...content) => h("section", { class: "card", "aria-label": title }, h("header", h("h2", title), acts && h("span", { class: "acts" }, acts)), content);
+export const panel = (label, ...content) => h("section", { class: "card", "aria-label": label }, content);
+export const card = (title, acts, ...content) => panel(title, h("header", h("h2", title), acts && h("span", { class: "acts" }, acts)), content);
 
 /** What an empty place says: a sentence, and what could be pasted to fill it. */
 export const hint = (text, paste) => [h("p", text), paste && h("pre", paste)];

@@ -11,6 +11,7 @@ import { sharpen } from "./chart.js";
 
 const PARKED = 8; // marks, as live.py writes them
 const SPILLED = 16;
+const FULL = 32;
 const DRAINING = 3;
 const PLACE = 7;
 const FLASH_MS = 700;
@@ -19,11 +20,12 @@ const LAY_MS = 2000;
 const GLIDING_MAX = 1500; // more tiles jump to their places
 
 /** Of a row: [name, messages, unsettled, owner, marks, blocked since, owned since]. */
-export const group = (row) => ({ name: row[0], messages: row[1], unsettled: row[2], owner: row[3], marks: row[4], blocked: row[5], owned: row[6] });
-export const isParked = (marks) => Boolean(marks & PARKED);
-export const isDraining = (marks) => (marks & PLACE) === DRAINING;
-export const isSpilled = (marks) => Boolean(marks & SPILLED);
-export const isBlocked = (row) => row[5] > 0 || isParked(row[4]) || isDraining(row[4]);
+export const group = (row) => ({ row, name: row[0], messages: row[1], unsettled: row[2], owner: row[3], blocked: row[5], owned: row[6] });
+export const isParked = (row) => Boolean(row[4] & PARKED);
+export const isDraining = (row) => (row[4] & PLACE) === DRAINING;
+export const isSpilled = (row) => Boolean(row[4] & SPILLED);
+export const isFull = (row) => Boolean(row[4] & FULL) && row[2] === 0;
+export const isBlocked = (row) => row[5] > 0 || isParked(row) || isDraining(row);
 
 const OWNERS = ["#4a7fb5", "#4f9d69", "#a874a8", "#d59a35", "#35979c", "#8f7158", "#cf7595", "#6f7fd0", "#8c9c35", "#c47c4c", "#5d8c80", "#9168b5"];
 
@@ -124,7 +126,7 @@ export function groupMap({ hover, choose }) {
     const gap = rect.w > 12 && rect.h > 12 ? 1.5 : rect.w > 4 ? 0.6 : 0.25;
     const [x, y, w, h2] = [rect.x + gap / 2, rect.y + gap / 2, rect.w - gap, rect.h - gap];
     if (w <= 0 || h2 <= 0) return;
-    const [, messages, unsettled, owner, marks, blocked] = tile.row;
+    const [, messages, unsettled, owner, , blocked] = tile.row;
     const paintColour = ownerColour(owner);
     pen.fillStyle = paintColour;
     pen.globalAlpha = owner ? 0.42 : 0.3;
@@ -136,12 +138,12 @@ export function groupMap({ hover, choose }) {
     }
     const flash = 1 - (time - tile.flash) / FLASH_MS;
     if (flash > 0) { pen.globalAlpha = flash * 0.35; pen.fillStyle = paintColour; pen.fillRect(x, y, w, h2); pen.globalAlpha = 1; }
-    if (isParked(marks)) { pen.fillStyle = hatch; pen.fillRect(x, y, w, h2); outline(pen, rect, colour("warn"), w > 8 ? 2 : 1); }
-    else if (isDraining(marks)) { pen.setLineDash([4, 3]); outline(pen, rect, colour("text"), w > 8 ? 1.5 : 1); pen.setLineDash([]); }
+    if (isParked(tile.row)) { pen.fillStyle = hatch; pen.fillRect(x, y, w, h2); outline(pen, rect, colour("warn"), w > 8 ? 2 : 1); }
+    else if (isDraining(tile.row)) { pen.setLineDash([4, 3]); outline(pen, rect, colour("text"), w > 8 ? 1.5 : 1); pen.setLineDash([]); }
     else if (blocked) outline(pen, rect, colour("bad"), w > 8 ? 1.5 : 1);
     const ring = 1 - (time - tile.ring) / FLASH_MS;
     if (ring > 0) { pen.globalAlpha = ring; outline(pen, rect, colour("text"), 2.5); pen.globalAlpha = 1; }
-    if (isSpilled(marks) && w > 9) { pen.fillStyle = colour("text"); pen.fillRect(x + w - 6, y + 2, 4, 4); }
+    if (isSpilled(tile.row) && w > 9) { pen.fillStyle = colour("text"); pen.fillRect(x + w - 6, y + 2, 4, 4); }
     if (w > 44 && h2 > 17) words(pen, tile.row, x, y, w, h2);
   }
 

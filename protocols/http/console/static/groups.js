@@ -1,21 +1,23 @@
 // groups: who has which group of a queue, how they move, why one waits; and what can be done.
 
-import { h, fill, say, count, rate, since, short, to, age, plural, push, card, facts, choice, beside, hint, setQuery } from "./dom.js";
+import { h, fill, say, count, rate, since, short, to, age, plural, push, card, facts, choice, beside, hint, setQuery, finder } from "./dom.js";
 import { get, path, post, RowSet } from "./api.js";
 import { chart, RATES, Samples, spans } from "./chart.js";
 import { table, num } from "./table.js";
-import { form, perform, sheet, toast } from "./dialogs.js";
-import { groupMap, group, isParked, isDraining, isSpilled, isBlocked, ownerColour } from "./groupmap.js";
+import { perform, sheet } from "./dialogs.js";
+import { groupMap, group, isParked, isDraining, isSpilled, isBlocked, isFull, ownerColour } from "./groupmap.js";
 import { timeline } from "./timeline.js";
-import { outcome } from "./messages.js";
+import { groupActs, offer } from "./messages.js";
 
 const LISTED = 15; // groups in the table below the map
+// What may be said of a group, and how it looks; the filters of the map are the same.
 const STATES = [
-  ["waiting", "waits", isBlocked],
-  ["parked", "parked", (row) => isParked(row[4])],
-  ["draining", "draining", (row) => isDraining(row[4])],
-  ["spilled", "spilled", (row) => isSpilled(row[4])],
-  ["free", "no owner", (row) => !row[3]],
+  ["waits", "bad", isBlocked],
+  ["parked", "warn", isParked],
+  ["draining", "", isDraining],
+  ["spilled", "", isSpilled],
+  ["owner is full", "", isFull],
+  ["no owner", "", (row) => !row[3]],
 ];
 
 /** A consumer as people know it: its number, its name or its client's. */
@@ -34,8 +36,8 @@ export function groupsView(content, { name, where, query, may, consumers, about 
   const map = groupMap({ hover, choose: (row) => open(row[0]) });
   const times = timeline();
   const owners = h("select", { "aria-label": "Owner", onchange: () => { filter.owner = owners.value; choosing(); } }, h("option", { value: "" }, "every owner"));
-  const text = h("input", { type: "search", "aria-label": "Find groups", placeholder: "Find groups", value: filter.find, oninput: () => { filter.find = text.value; choosing(); } });
-  const chips = choice("State", STATES.map(([key, label]) => [label, key]), filter.state, (state) => { filter.state = state; choosing(); }, { look: "chips", none: "" });
+  const text = finder("Find groups", { value: filter.find, oninput: () => { filter.find = text.value; choosing(); } });
+  const chips = choice("State", STATES.map(([label]) => [label, label]), filter.state, (state) => { filter.state = state; choosing(); }, { look: "chips", none: "" });
   const shown = h("span", { class: "soft", role: "status" });
   const legend = h("div", { class: "keys" });
   const empty = h("div", { class: "empty hidden" }, hint("No message of a group is here now. Send some, and watch who gets them:", `covey message send ${name} "first" --group a\ncovey message send ${name} "second" --group b`));
@@ -47,14 +49,13 @@ export function groupsView(content, { name, where, query, may, consumers, about 
       num("Held", "unsettled"),
       { label: "Owner", told: (row) => `${row.owner} ${document.documentElement.dataset.scheme}`, node: (row) => ownerKey(row.owner) },
       { label: "Owned for", kind: "num", show: (row) => (row.owner ? since(row.owned) : "") },
-      { label: "State", told: (row) => String(row.marks) + Boolean(row.blocked), node: (row) => marks(row) },
+      { label: "State", told: ({ row }) => STATES.map(([, , is]) => is(row)).join(), node: (row) => marks(row) },
       { label: "Waits for", optional: true, kind: "num", show: (row) => since(row.blocked) },
     ],
   });
   fill(content,
-    h("section", { class: "card", "aria-label": "Group map" },
-      h("header", h("h2", "Groups"), shown, h("span", { class: "acts" }, text, owners)),
-      h("div", { class: "row" }, chips),
+    card("Groups", [text, owners],
+      h("div", { class: "row" }, chips, shown),
       h("p", { class: "soft" }, "A tile is a group: its area is what waits, its colour the owner; the solid part is being worked at."),
       empty, map.node, legend, tip),
     h("div", { class: "two" },
@@ -70,21 +71,17 @@ export function groupsView(content, { name, where, query, may, consumers, about 
     mark.style.setProperty("--c", ownerColour(owner));
     return h("span", { class: "key" }, mark, named(consumers.rows.get(String(owner))) || String(owner));
   }
-  function marks(row) {
-    const found = [];
-    if (isParked(row.marks)) found.push(["warn", "parked"]);
-    else if (isDraining(row.marks)) found.push(["", "draining"]);
-    else if (row.blocked) found.push(["bad", "blocked"]);
-    if (isSpilled(row.marks)) found.push(["", "spilled"]);
-    if (!found.length) found.push(["good", row.owner ? "moves" : "free"]);
-    return found.map(([kind, label]) => h("span", { class: `badge ${kind}` }, label));
+  function marks({ row }) {
+    let found = STATES.filter(([, , is]) => is(row));
+    if (found.length > 1) found = found.filter(([label]) => label !== "waits" && label !== "no owner");
+    return (found.length ? found : [["moves", "good"]]).map(([label, look]) => [h("span", { class: `badge ${look}` }, label), " "]);
   }
 
   function show() {
     let rows = groups.list();
     empty.classList.toggle("hidden", rows.length > 0 || !asked);
     map.node.classList.toggle("hidden", groups.rows.size === 0);
-    const state = STATES.find(([key]) => key === filter.state)?.[2];
+    const state = STATES.find(([label]) => label === filter.state)?.[2];
     if (filter.owner) rows = rows.filter((row) => String(row[3]) === filter.owner);
     if (filter.find) rows = rows.filter((row) => row[0].toLowerCase().includes(filter.find.toLowerCase()));
     if (state) rows = rows.filter(state);
@@ -170,22 +167,11 @@ function groupDialog({ key, where, may, name, about }) {
   const buttons = h("div", { class: "row" });
   const dialog = sheet(key, known, error, buttons);
   const act = (label, what, done) => push(label, async () => { await perform(() => post(`${at}/${what}`), done); await load(); }, "small");
-  /** A button that asks first; `word` is what the answer counts. */
-  const put = (label, what, { title = label, text, fields, word, done, isBad = false }) => push(label, async () => {
-    await form({ title: `${title} ${key}?`, text, fields, button: `${title} ${key}`, danger: isBad, act: async (given) => { const answer = await post(`${at}/${what}`, given); toast(word ? `Group ${key}: ${outcome(answer, word)}` : done); } });
-    await load();
-  }, isBad ? "small danger" : "small");
-  function offers(told, first) {
-    const free = `What nobody holds of ${plural(told.messages, "message")}`;
-    return [
-      told.parked ? act("Unpark", "unpark", `Group ${key} goes on.`) : put("Park", "park", { text: "The group stops until somebody lets it go on, also over a restart.", fields: [{ name: "reason", label: "Reason" }], done: `Group ${key} is parked.` }),
-      ...(told.messages ? [first?.dead_origin?.queue ? put("Retry", "retry", { text: `${free} goes back to where it came from, ${first.dead_origin.queue} first.`, word: "retried" }) : null,
-      put("Move", "move", { text: `${free} goes to the end of another queue, in its order.`, fields: [{ name: "to", label: "To queue", required: true }], word: "moved" }),
-      told.owner ? act("Close group", "close", `Group ${key} is taken from its owner once that has settled.`) : null,
-      about().dlq ? put("Dead-letter", "dead-letter", { text: `${free} goes to ${about().dlq}.`, fields: [{ name: "reason", label: "Reason" }], word: "dead_lettered", isBad: true }) : null,
-      put("Purge group", "purge", { title: "Purge", text: `${free} of group ${key} is dropped for good.`, word: "purged", isBad: true })] : []),
-    ];
-  }
+  const offers = (told, first) => [
+    told.parked ? act("Unpark", "unpark", `Group ${key} goes on.`) : offer("Park", `${at}/park`, { which: key, text: "The group stops until somebody lets it go on, also over a restart.", fields: [{ name: "reason", label: "Reason" }], done: `Group ${key} is parked.`, after: load }),
+    told.messages > 0 && told.owner > 0 && act("Close group", "close", `Group ${key} is taken from its owner once that has settled.`),
+    told.messages > 0 && groupActs(told, first, { key, at, about }, load),
+  ];
   async function load() {
     try {
       const [told, page] = await Promise.all([get(at), may("manage") ? get(`${at}/messages`, { limit: 1 }) : { items: [] }]);

@@ -1,6 +1,6 @@
 // lists: a page that is a list, which the broker searches, sorts and cuts into pages.
 
-import { h, fill, say, count, push, setQuery } from "./dom.js";
+import { h, fill, say, count, push, setQuery, heading, finder, panel, trouble } from "./dom.js";
 import { get, live, RowSet } from "./api.js";
 import { table } from "./table.js";
 
@@ -15,16 +15,16 @@ export function listPage({ main, query, title, where, kind, columns, empty, acts
   let stop = () => {};
   let typing = 0;
   let offset = 0;
-  const box = h("input", { type: "search", "aria-label": `Search ${title.toLowerCase()}`, placeholder: "Search", value: query.search ?? "",
+  const box = finder(`Search ${title.toLowerCase()}`, { value: query.search ?? "",
     oninput() { clearTimeout(typing); typing = setTimeout(() => setQuery({ search: box.value, offset: "" }), 250); } });
   const place = h("div");
-  const error = h("p", { class: "soft", role: "alert" });
+  const error = trouble();
   const text = h("span", { role: "status" });
   const go = (pages) => () => setQuery({ offset: Math.max(0, offset + pages * LIMIT) || "" });
   const back = push("Previous", go(-1), "small");
   const on = push("Next", go(1), "small");
-  fill(main, h("div", { class: "title" }, h("h1", title), h("span", { class: "acts" }, plain ? null : box, acts)),
-    h("section", { class: "card", "aria-label": title }, place, error, h("div", { class: "pager" }, text, h("span", { class: "grow" }), back, on)));
+  fill(main, heading(title, plain ? null : box, acts),
+    panel(title, place, error, h("div", { class: "pager" }, text, h("span", { class: "grow" }), back, on)));
   let grid;
   function show(rows, total) {
     grid.show(rows);
@@ -41,7 +41,7 @@ export function listPage({ main, query, title, where, kind, columns, empty, acts
       if (asked !== current) return;
       fill(error);
       show(read.items, read.total);
-    } catch (trouble) { if (trouble.status !== 401) fill(error, trouble.message); }
+    } catch (refusal) { if (refusal.status !== 401) fill(error, refusal.message); }
   }
   function listen() {
     const set = new RowSet((row) => row.name);

@@ -1,6 +1,6 @@
 // main: the frame around all pages: who is signed in, where one is, keys, schemes.
 
-import { h, fill, icon, to, say, forgetColours, parse, push, scope, facts } from "./dom.js";
+import { h, fill, icon, to, say, forgetColours, parse, push, scope, facts, finder } from "./dom.js";
 import { ask, get, session } from "./api.js";
 import { form, toast } from "./dialogs.js";
 
@@ -10,7 +10,11 @@ const fetched = (file) => import(`./${file}.js`);
 const load = (file, name = "default", ...others) => async () => { others.forEach((one) => fetched(one).catch(() => {})); return (await fetched(file))[name]; };
 // What they import is asked for together with them, not after them.
 const queue = load("queue", "default", "groups", "groupmap", "timeline", "messages", "trace", "queues", "lists", "configuration");
-const signIn = async () => (await load("signin")())(app, begin);
+const signInForm = load("signin");
+async function signIn() {
+  document.title = "Sign in · Covey";
+  (await signInForm())(app, begin);
+}
 
 // Name, label, picture, key after `g`, page, who may see it.
 const managers = () => session.manages;
@@ -56,7 +60,7 @@ function frame() {
   links = PLACES.filter((one) => one[5]()).map(([name, label, picture]) =>
     h("a", { class: "item", "data-place": name }, icon(picture), label));
   status = h("span", { class: "status", role: "status" }, h("span", { class: "dot" }), h("span", ""));
-  search = h("input", { type: "search", "aria-label": "Find a queue", placeholder: "Find a queue  ( / )", onkeydown: find });
+  search = finder("Find a queue", { placeholder: "Find a queue  ( / )", onkeydown: find });
   main = h("main", { id: "content", tabindex: "-1" });
   // The first virtual host is meant if an address names none.
   hosts = h("select", { "aria-label": "Virtual host", class: session.hosts.length < 2 && "hidden", onchange() { scope.host = hosts.value; location.hash = address(parse().parts[0]); } },
@@ -70,7 +74,7 @@ function frame() {
       h("header", { class: "bar" }, search, hosts, h("span", { class: "grow" }), status,
         h("button", { class: "icon small", title: "Light or dark", "aria-label": "Light or dark", onclick: turnScheme }, "◐"),
         h("button", { class: "small", title: "Keys ( ? )", "aria-label": "Keys", onclick: help }, "?"),
-        push(`Sign out ${session.user}`, leave, "small")),
+        push(["Sign out ", h("span", session.user)], leave, "small")),
       main)));
 }
 
@@ -94,16 +98,39 @@ async function leave() {
   try { await ask("DELETE", "/session"); } finally { signedOut(); }
 }
 
+/** The login has ended. A form that is open keeps what was typed: who comes back goes on there. */
+let isAsking = false;
+async function asked() {
+  if (!document.querySelector("dialog[open] :is(input, textarea, select)")) { signedOut(); return; }
+  if (isAsking) return;
+  isAsking = true;
+  const show = await signInForm();
+  const former = session.user;
+  let answer = null;
+  const dialog = h("dialog", { "aria-label": "Sign in", onclose() {
+    dialog.remove();
+    isAsking = false;
+    if (answer?.user !== former) leaveForms();
+    if (answer) begin(answer);
+    else signedOut();
+  } });
+  document.body.append(dialog);
+  dialog.showModal();
+  show(dialog, (given) => { answer = given; dialog.close(); }, former);
+}
+
+const leaveForms = () => document.querySelectorAll("dialog").forEach((one) => one.close());
+
 function signedOut() {
   page?.close?.();
   page = null;
   place = null;
   status = null;
   session.user = session.token = "";
-  document.querySelectorAll("dialog").forEach((one) => one.close());
+  leaveForms();
   signIn();
 }
-addEventListener("signed-out", () => { if (session.user) signedOut(); });
+addEventListener("signed-out", () => { if (session.user) asked(); });
 
 // Where one is: #/queues/orders/messages?from=7
 
@@ -175,11 +202,12 @@ addEventListener("keydown", (event) => {
 // The beginning.
 
 function begin(answer) {
+  page?.close?.();
+  page = place = null;
   Object.assign(session, answer);
-  place = null;
   frame();
   route();
-  const rest = () => [queue, ...PLACES.map((one) => one[4])].forEach((one) => one().catch(() => {}));
+  const rest = () => [signInForm, queue, ...PLACES.map((one) => one[4])].forEach((one) => one().catch(() => {}));
   setTimeout(() => ("requestIdleCallback" in window ? requestIdleCallback(rest) : rest()), 2000);
 }
 

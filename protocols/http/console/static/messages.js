@@ -1,7 +1,7 @@
 // messages: look at a queue's messages without taking them, send one, and do something about those
 // that are chosen: retry, move, dead-letter, delete.
 
-import { h, fill, say, count, size, plural, to, setQuery, push, hint, facts, choice } from "./dom.js";
+import { h, fill, say, count, size, plural, to, setQuery, push, hint, facts, choice, finder, trouble, panel } from "./dom.js";
 import { get, post, path } from "./api.js";
 import { form, sheet, toast } from "./dialogs.js";
 import { readArguments } from "./queues.js";
@@ -9,6 +9,7 @@ import { table, num, words } from "./table.js";
 
 const LIMIT = 50;
 const PREVIEW = 90;
+const STATES = { pending: "waits", acquired: "held" };
 
 /** A body as people read it: text, JSON with its lines, or bytes in hexadecimal. */
 function decoded(message) {
@@ -55,7 +56,7 @@ function messageView(message) {
   const body = h("pre", { class: "body", tabindex: "0" });
   const shown = ways(decoded(message));
   fill(body, shown[0][1]);
-  const rows = [["Number", message.seq], ["Message id", message.message_id], ["Group", message.group], ["State", message.state], ["Deliveries", message.deliveries], ["Size", size(message.size)], ["Sent", when(message.created_ms)], ["By", message.user_id], ["Expires", when(message.expires_ms)], ["Persistent", message.persistent ? "yes" : "no"], ["Priority", message.priority], ["Content type", message.content_type], ["Correlation id", message.correlation_id], ["Reply to", message.reply_to], ["Subject", message.subject]];
+  const rows = [["Number", message.seq], ["Message id", message.message_id], ["Group", message.group], ["State", STATES[message.state] ?? message.state], ["Deliveries", message.deliveries], ["Size", size(message.size)], ["Sent", when(message.created_ms)], ["By", message.user_id], ["Expires", when(message.expires_ms)], ["Persistent", message.persistent ? "yes" : "no"], ["Priority", message.priority], ["Content type", message.content_type], ["Correlation id", message.correlation_id], ["Reply to", message.reply_to], ["Subject", message.subject]];
   const properties = Object.entries(message.properties ?? {});
   return [isDead(message) ? h("div", { class: "notice warn" }, facts(death(message))) : null, facts(rows), properties.length ? [h("h2", "Properties"), facts(properties.map(([name, value]) => [name, String(value)]))] : null,
     h("div", { class: "row" }, h("h2", "Body"), choice("Show the body as", shown, shown[0][1], (text) => fill(body, text)), message.is_cut ? h("span", { class: "soft" }, "only its first 64 KiB are shown") : null), body];
@@ -82,20 +83,38 @@ export function sendDialog(name, given = {}) {
   });
 }
 
-/** Buttons for some messages; `done` is called when something has become of them. */
-function acts(rows, { name, where, about }, done) {
+/** A button that asks first; `word` is what the answer counts, `lead` what the toast begins with. */
+export const offer = (label, where, { title = label, text, fields, word, done, lead = "", which, given, danger, after }) => push(label, async () => {
+  await form({ title: `${title} ${which}?`, text, fields, button: `${title} ${which}`, danger,
+    act: async (values) => { const answer = await post(where, { ...given, ...values }); toast(word ? lead + outcome(answer, word) : done); after(); } });
+}, `small ${danger ? "danger" : ""}`);
+
+const TO = [{ name: "to", label: "To queue", required: true }];
+const WHY = [{ name: "reason", label: "Reason" }];
+
+/** Buttons for some messages; `after` is called when something has become of them. */
+function acts(rows, { name, where, about }, after) {
   const seqs = rows.map((row) => row.seq);
   const which = seqs.length === 1 ? `message ${count(seqs[0])}` : plural(seqs.length, "message");
   const origins = [...new Set(rows.map((row) => row.dead_origin?.queue))];
-  const offer = (label, verb, word, text, fields, danger) => push(label, () => form({
-    title: `${label} ${which}?`, text: `${label} ${which} of ${name}${text} What a consumer holds stays with it.`, fields, button: `${label} ${which}`, danger,
-    act: async (given) => { toast(outcome(await post(`${where}/messages/${verb}`, { seqs, ...given }), word)); done(); },
-  }), `small ${danger ? "danger" : ""}`);
+  const put = (label, verb, word, text, fields, danger) => offer(label, `${where}/messages/${verb}`, { which, given: { seqs }, word, fields, danger, after, text: `${label} ${which} of ${name}${text} What a consumer holds stays with it.` });
   return [
-    rows.every(isDead) && offer("Retry", "retry", "retried", ` back to ${origins.length === 1 ? origins[0] : `the ${origins.length} queues they came from`}.`),
-    offer("Move", "move", "moved", " to the end of another queue, in order.", [{ name: "to", label: "To queue", required: true }]),
-    about().dlq && offer("Dead-letter", "dead-letter", "dead_lettered", ` to ${about().dlq}, with a reason.`, [{ name: "reason", label: "Reason" }], true),
-    offer("Delete", "delete", "purged", ", for good.", [], true),
+    rows.every(isDead) && put("Retry", "retry", "retried", ` back to ${origins.length === 1 ? origins[0] : `the ${origins.length} queues they came from`}.`),
+    put("Move", "move", "moved", " to the end of another queue, in order.", TO),
+    about().dlq && put("Dead-letter", "dead-letter", "dead_lettered", ` to ${about().dlq}, with a reason.`, WHY, true),
+    put("Delete", "delete", "purged", ", for good.", [], true),
+  ];
+}
+
+/** Buttons for a whole group; `first` is its first message. */
+export function groupActs(told, first, { key, at, about }, after) {
+  const free = `What nobody holds of ${plural(told.messages, "message")}`;
+  const put = (label, verb, word, text, more) => offer(label, `${at}/${verb}`, { which: key, lead: `Group ${key}: `, word, after, text, ...more });
+  return [
+    first?.dead_origin?.queue && put("Retry", "retry", "retried", `${free} goes back to where it came from, ${first.dead_origin.queue} first.`),
+    put("Move", "move", "moved", `${free} goes to the end of another queue, in its order.`, { fields: TO }),
+    about().dlq && put("Dead-letter", "dead-letter", "dead_lettered", `${free} goes to ${about().dlq}.`, { fields: WHY, danger: true }),
+    put("Purge group", "purge", "purged", `${free} of group ${key} is dropped for good.`, { title: "Purge", danger: true }),
   ];
 }
 
@@ -125,9 +144,9 @@ export function messages(content, given) {
   let hasLoaded = false;
   const chosen = new Set();
   const from = h("input", { type: "number", min: 0, placeholder: "From number", "aria-label": "From number", value: query.from ?? "" });
-  const group = h("input", { type: "search", placeholder: "Group", "aria-label": "Group", value: query.group ?? "" });
-  const selector = h("input", { type: "search", placeholder: "Selector: price > 10 AND tenant = 'acme'", "aria-label": "Selector", value: query.selector ?? "", class: "grow" });
-  const error = h("p", { class: "soft", role: "alert" });
+  const group = finder("Group", { value: query.group ?? "" });
+  const selector = finder("Selector", { placeholder: "Selector: price > 10 AND tenant = 'acme'", value: query.selector ?? "", class: "grow" });
+  const error = trouble();
   const all = h("input", { type: "checkbox", onchange: () => { for (const row of rows) if (all.checked) chosen.add(row.seq); else chosen.delete(row.seq); choosing(); } });
   const told = h("span", { class: "soft", role: "status" });
   const buttons = h("span", { class: "row" });
@@ -140,7 +159,7 @@ export function messages(content, given) {
       { label: "", head: "Choose", kind: "pick", optional: true, isHidden: () => !may("manage"), told: (row) => `${row.seq} ${chosen.has(row.seq)}`, node: pick },
       { label: "Number", kind: "num", told: (row) => String(row.seq), node: (row) => push(count(row.seq), () => openMessage(row, given, load), "link") },
       words("Group", "group", "name"),
-      words("State", "state"),
+      { label: "State", show: (row) => STATES[row.state] ?? row.state },
       num("Tries", "deliveries"),
       num("Size", "size", size),
       { label: "Sent", optional: true, show: (row) => when(row.created_ms) },
@@ -155,7 +174,7 @@ export function messages(content, given) {
   const text = h("span", { role: "status" });
   let last = 0;
   const asked = () => [from.value, group.value, selector.value];
-  fill(content, h("section", { class: "card", "aria-label": "Messages" },
+  fill(content, panel("Messages",
     h("form", { class: "row", onsubmit: (event) => {
       event.preventDefault();
       starts = [];
@@ -187,8 +206,8 @@ export function messages(content, given) {
       say(text, `${count(rows.length)} shown, ${plural(read.total, "message")} in the queue`);
       on.disabled = rows.length < LIMIT;
       back.disabled = !current.from;
-    } catch (trouble) {
-      fill(error, trouble.message);
+    } catch (refusal) {
+      fill(error, refusal.message);
     }
   }
   addEventListener("sent", load);

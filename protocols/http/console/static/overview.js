@@ -3,9 +3,10 @@
 import { h, fill, say, count, short, rate, size, plural, since, to, setClock, card, hint } from "./dom.js";
 import { get, live, session } from "./api.js";
 import { chart, RATES, Samples, spans } from "./chart.js";
-import { table, num, link, depth, flow } from "./table.js";
+import { table, num, link, depth, flow, stopped } from "./table.js";
 
 const MOVING = ["messages", "unsettled", "enqueued", "delivered", "acknowledged", "published"];
+const BLOCKED = () => `${to("connections")}?sort=blocked_on&order=desc`;
 const STILL_S = 10; // how often a broker on which nothing moves is shown
 const millis = (value) => (value >= 1000 ? `${(value / 1000).toFixed(1)} s` : value >= 10 || value === 0 ? `${Math.round(value)} ms` : `${value.toFixed(1)} ms`);
 
@@ -16,7 +17,12 @@ function figure(label, note = "") {
   const gauge = h("div", { class: "gauge hidden" }, bar);
   const node = h("div", { class: "figure" }, h("div", { class: "label" }, label), value, gauge, below);
   let shown = -1;
-  return { node, set(text, remark) { say(value, text); if (remark !== undefined) say(below, remark); },
+  return { node, set(text, remark, where) {
+    say(value, text);
+    if (remark === below.textContent) return;
+    fill(below, where ? h("a", { href: where, class: "bad" }, remark) : remark);
+    below.title = remark;
+  },
     level(part) {
       const percent = Math.round(Math.min(100, Math.max(0, part * 100)));
       if (percent === shown) return; // a bar that glides is drawn many times
@@ -34,12 +40,12 @@ export default function overview(main) {
   const alarms = h("div", { class: "grid hidden" });
   const figures = { messages: figure("Messages"), in: figure("In"), out: figure("Out"), connections: figure("Connections"), memory: figure("Memory"), disk: figure("Disk free") };
   const rates = chart({ lines: RATES, write: rate, height: 220, label: "Messages a second: in, out, acknowledged, redelivered, dead" });
-  const backlog = chart({ lines: [["messages", "waiting or held", "in"], ["unsettled", "held by consumers", "out"]], write: short, height: 150, label: "Messages in all queues", floor: 10 });
+  const backlog = chart({ lines: [["messages", "messages", "in"], ["unsettled", "held", "out"]], write: short, height: 150, label: "Messages in all queues", floor: 10 });
   const turns = chart({ lines: [["turn_ms", "turn", "back"], ["store_ms", "commit", "in"]], write: millis, height: 130, label: "The longest turn and the slowest commit of each second", floor: 20 });
-  const memory = chart({ lines: [["memory", "resident", "out"]], write: size, height: 130, label: "Memory of the broker", floor: 1048576 });
+  const memory = chart({ lines: [["memory", "resident", "out"]], write: size, height: 130, label: "Memory of the broker", floor: 1048576, isBinary: true });
   const busiest = table({
     label: "Busiest queues",
-    columns: [link("Queue", "name", (row) => to("queues", row.name)), num("Messages", "messages"), depth, flow("In /s", "enqueued"), flow("Out /s", "delivered"), num("Consumers", "consumers"), num("Groups", "groups"), num("Oldest", "oldest_at", since)],
+    columns: [link("Queue", "name", (row) => to("queues", row.name)), num("Messages", "messages"), depth, stopped, flow("In /s", "enqueued"), flow("Out /s", "delivered"), num("Consumers", "consumers"), num("Groups", "groups"), num("Oldest", "oldest_at", since)],
     empty: () => hint("Nothing has moved yet. Send the first message:", 'covey message send hello "first" --group a\ncovey message browse hello'),
   });
   // Only where there is more than one of something: most brokers are alone.
@@ -53,11 +59,10 @@ export default function overview(main) {
     session.default_password ? h("p", { class: "notice warn" }, "User admin still has the password that everybody knows. Change it in ", h("code", "[[user]]"), ", and reload.") : null,
     h("div", { class: "figures" }, Object.values(figures).map((one) => one.node)),
     card("Messages a second", null, rates.node),
-    h("div", { class: "two" },
+    card("Busiest queues", h("a", { href: to("queues") }, "all queues"), busiest.node),
+    h("div", { class: "grid" },
       card("Backlog", null, backlog.node),
-      card("Longest turn and commit", null, turns.node)),
-    h("div", { class: "two" },
-      card("Busiest queues", h("a", { href: to("queues") }, "all queues"), busiest.node),
+      card("Longest turn and commit", null, turns.node),
       card("Memory", null, memory.node)),
     others);
 
@@ -70,7 +75,7 @@ export default function overview(main) {
   }
 
   const last = (samples, name) => samples.data[name]?.at(-1) ?? 0;
-  let stillFor = 0;
+  let drawnAt = 0;
   const draw = () => [rates, backlog, turns, memory].forEach((one) => one.draw());
 
   function tell() {
@@ -78,7 +83,7 @@ export default function overview(main) {
     figures.in.set(`${rate(last(host, "enqueued"))}/s`, `${rate(last(host, "published"))}/s to topics`);
     figures.out.set(`${rate(last(host, "delivered"))}/s`, `${rate(last(host, "acknowledged"))}/s settled`);
     const blocked = last(broker, "blocked");
-    figures.connections.set(count(last(broker, "connections")), blocked ? `${plural(blocked, "producer")} blocked` : "none blocked");
+    figures.connections.set(count(last(broker, "connections")), blocked ? `${plural(blocked, "producer")} blocked` : "none blocked", blocked && BLOCKED());
     figures.memory.set(size(last(broker, "memory")), about.memory_limit ? `alarm at ${size(about.memory_limit)}` : "no limit is set");
     if (about.memory_limit) figures.memory.level(last(broker, "memory") / about.memory_limit);
     const free = last(broker, "disk_free");
@@ -88,7 +93,7 @@ export default function overview(main) {
   }
 
   function alarm(one) {
-    return h("div", { class: "notice bad", role: "alert" }, h("b", "Producers wait: "), one.text, h("br"), one.advice);
+    return h("div", { class: "notice bad", role: "alert" }, h("b", "Producers wait: "), `${one.text}. ${one.advice} `, h("a", { href: BLOCKED() }, "Who waits"));
   }
 
   async function load() {
@@ -122,8 +127,9 @@ export default function overview(main) {
       if (told.host) setClock(told.host.at + 0.3);
       const isStill = MOVING.every((name) => told.host?.[name] === last(host, name));
       if (span <= 600) { host.add(told.host); broker.add(told.broker); }
-      stillFor = isStill ? stillFor + 1 : 0;
-      if (stillFor % STILL_S) return; // only the length of turns trembles, and to draw that is dear
+      const at = told.broker?.at ?? 0;
+      if (isStill && at - drawnAt < STILL_S) return; // only the length of turns trembles, and to draw that is dear
+      drawnAt = at;
       tell();
       show();
     },

@@ -1,7 +1,7 @@
 // queue: one queue: what it holds and does, and what can be done about it. Its groups are the heart
 // of it (groups.js); beside them its consumers, messages, policy and trace.
 
-import { h, fill, say, count, rate, since, short, to, plural, push, hint, card } from "./dom.js";
+import { h, fill, say, count, rate, since, short, to, plural, push, hint, card, panel } from "./dom.js";
 import { ask, get, live, path, post, RowSet } from "./api.js";
 import { table, num, words, acts as buttons } from "./table.js";
 import { confirm, form, perform, toast } from "./dialogs.js";
@@ -30,10 +30,17 @@ export default function queue(main, [name, tab = ""], query) {
     facts.append(h("div", { class: "figure" }, h("div", { class: "label" }, label), value));
     return value;
   });
+  const strip = h("nav", { class: "tabs", "aria-label": "Of this queue" }, tabs);
   fill(main, h("div", h("p", { class: "crumbs" }, h("a", { href: to("queues") }, "Queues")),
     h("div", { class: "title" }, h("h1", name), h("span", { class: "badge" }), acts)),
-    trouble, paused, facts, h("nav", { class: "tabs", "aria-label": "Of this queue" }, tabs), content);
+    trouble, paused, facts, strip, content);
   const badge = main.querySelector(".badge");
+  /** A queue that is not there, or not for us, has nothing to show but that. */
+  function isThere(why = "") {
+    trouble.className = why ? "notice warn" : "hidden";
+    fill(trouble, why, ". ", h("a", { href: to("queues") }, "All queues"));
+    for (const one of [facts, strip, content, acts]) one.classList.toggle("hidden", Boolean(why));
+  }
 
   const views = { "": groupsView, consumers: consumersView, messages, policy: policyView, trace };
   const view = (views[tab] ?? groupsView)(content, { name, where, query, may, consumers, about: () => about });
@@ -91,15 +98,14 @@ export default function queue(main, [name, tab = ""], query) {
   }
 
   const close = live(where, { groups: tab === "" ? 5000 : 0 }, {
-    queue(told) { about = told; trouble.classList.add("hidden"); tell(); offer(); view?.about?.(told); },
+    queue(told) { about = told; if (trouble.className !== "hidden") isThere(); tell(); offer(); view?.about?.(told); },
     consumers(delta) { consumers.apply(delta); view?.consumers?.(); },
     groups(delta) { view?.groups?.(delta); },
     sample(told) { view?.sample?.(told); },
     clock() { tell(); view?.clock?.(); },
     owners(told) { view?.owners?.(told); },
-    ended(why) { trouble.classList.remove("hidden"); trouble.className = "notice warn"; fill(trouble, why.text); },
+    ended: (why) => isThere(why.text ?? why.message),
   });
-  get(where).catch((error) => { if (error.status !== 401) { trouble.className = "notice warn"; fill(trouble, error.message, " ", h("a", { href: to("queues") }, "All queues")); } });
   return { close() { close(); view?.close?.(); }, draw: () => view?.draw?.(), update: (now) => view?.update?.(now) };
 }
 
@@ -107,7 +113,7 @@ export default function queue(main, [name, tab = ""], query) {
 function policyView(content, { where }) {
   const grid = settingsTable("Policy");
   fill(content, card("Policy, and where each value comes from", null, grid.node));
-  get(`${where}/policy`).then((read) => grid.show(read.items), (error) => fill(content, h("p", { class: "notice warn" }, error.message)));
+  get(`${where}/policy`).then((read) => grid.show(read.items.toSorted((one, other) => (one.origin === "default") - (other.origin === "default"))), (error) => fill(content, h("p", { class: "notice warn" }, error.message)));
   return {};
 }
 
@@ -129,7 +135,7 @@ function consumersView(content, { where, may, consumers, about }) {
     empty: () => hint("Nobody reads this queue now. A worker of ten lines does (docs/worker.md):", "covey worker run my_module:worker"),
   });
   const retire = (row) => confirm({ title: `Retire consumer ${row.id}?`, text: `Consumer ${row.id} (${row.client || row.link}) gets no new groups, and keeps the ${plural(row.groups, "group")} it has until they are empty: for a rolling deploy.`, button: `Retire ${row.id}`, act: () => post(`${where}/consumers${path(row.id)}/retire`), done: `Consumer ${row.id} retires.` });
-  fill(content, h("section", { class: "card", "aria-label": "Consumers" }, grid.node));
+  fill(content, panel("Consumers", grid.node));
   const show = () => grid.show(consumers.list());
   return { consumers: show, about: show };
 }

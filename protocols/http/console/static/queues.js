@@ -2,7 +2,7 @@
 
 import { push, size, since, to, short, hint } from "./dom.js";
 import { ask, path, session } from "./api.js";
-import { num, words, link, depth, flow, by } from "./table.js";
+import { num, words, link, depth, flow, stopped, by } from "./table.js";
 import { listPage } from "./lists.js";
 import { form, toast } from "./dialogs.js";
 
@@ -45,15 +45,17 @@ function declare() {
   });
 }
 
+const mayDeclare = () => session.manages_some.includes("queue") && session.creates.includes("queue");
+
 export default (main, parts, query) => listPage({
   main, query, title: "Queues", where: "/queues", kind: "queues",
-  acts: session.manages ? push("Declare a queue", declare, "primary") : null,
+  acts: mayDeclare() ? push("Declare a queue", declare, "primary") : null,
   columns: [
     by(link("Name", "name", (row) => to("queues", row.name))),
-    by(num("Messages", "messages")), depth, by(num("Held", "unsettled")),
+    by(num("Messages", "messages")), depth, stopped, by(num("Held", "unsettled")),
     flow("In /s", "enqueued"), flow("Out /s", "delivered"),
     by(num("Groups", "groups", short)), by(num("Consumers", "consumers")),
-    by(words("Strategy", "strategy")), num("Oldest", "oldest_at", since), by(num("Size", "bytes", size)),
+    by(words("Strategy", "strategy", "tight")), num("Oldest", "oldest_at", since), by(num("Size", "bytes", size)),
   ],
   empty: () => hint("There is no queue yet. One is made when it is first used, or declared here:", 'covey message send orders "pay" --group order-17'),
 });

@@ -3,9 +3,10 @@
 import { h, fill } from "./dom.js";
 import { ask } from "./api.js";
 
-export default function signIn(app, begin) {
+/** Put the form into a place; `known` is who was signed in until now, and goes on where they were. */
+export default function signIn(place, begin, known = "") {
   const error = h("p", { class: "soft", role: "alert" });
-  const name = h("input", { name: "name", autocomplete: "username", required: true, autocapitalize: "none", spellcheck: "false" });
+  const name = h("input", { name: "name", autocomplete: "username", required: true, autocapitalize: "none", spellcheck: "false", value: known });
   const password = h("input", { name: "password", type: "password", autocomplete: "current-password", required: true });
   const button = h("button", { class: "primary" }, "Sign in");
   async function submit(event) {
@@ -21,11 +22,11 @@ export default function signIn(app, begin) {
       password.focus();
     }
   }
-  document.title = "Sign in · Covey";
-  fill(app, h("main", { class: "sign-in" }, h("form", { class: "card", onsubmit: submit },
-    h("div", { class: "brand" }, h("img", { src: new URL("icon.svg", import.meta.url).pathname, alt: "" }), h("h1", "Covey")),
+  const form = h("form", { class: known ? null : "card", onsubmit: submit },
+    h("div", { class: "brand" }, h("img", { src: new URL("icon.svg", import.meta.url).pathname, alt: "" }), h("h1", known ? "Sign in to go on" : "Covey")),
     h("label", { class: "field" }, "Name", name),
     h("label", { class: "field" }, "Password", password),
-    button, error)));
-  name.focus();
+    button, error);
+  fill(place, known ? form : h("main", { class: "sign-in" }, form));
+  (known ? password : name).focus();
 }

@@ -4,6 +4,8 @@
 import { h, fill, say, count, rate, push } from "./dom.js";
 import { spark } from "./chart.js";
 
+const NAME = 60; // characters of a name that are shown
+
 /** Columns of the usual kinds: a field as a number, or as a text; and one that can be sorted by. */
 export const num = (label, name, write = count) => ({ label, name, kind: "num", show: (row) => (row[name] === null ? "–" : write(row[name])) });
 export const words = (label, name, kind) => ({ label, name, kind, show: (row) => row[name] ?? "" });
@@ -13,6 +15,9 @@ export const link = (label, name, place) => ({ label, name, kind: "name", told: 
 /** Of a queue: how many messages it had lately, and how fast they come or go. */
 export const depth = { label: "Depth", kind: "spark", values: (row) => row.spark, colour: "in" };
 export const flow = (label, name) => ({ label, kind: "num", show: (row) => rate(row.rates?.[name]) });
+/** What an operator has stopped of a queue. */
+const stops = ({ paused, parked }) => [paused && `${{ in: "producers ", out: "consumers ", both: "" }[paused]}paused`, parked && `${count(parked)} parked`].filter(Boolean).join(", ");
+export const stopped = { label: "State", optional: true, told: stops, show: stops, node: (row) => h("span", { class: "badge warn" }, stops(row)) };
 export const acts = (node, told = (row) => row.name) => ({ label: "", kind: "acts", told, node });
 
 /**
@@ -44,14 +49,23 @@ export function table({ columns, key = (row) => row.name, label, sorted, sort, e
   function update(entry, row) {
     columns.forEach((column, at) => {
       const place = entry.cells[at];
-      const told = place.inner ? column.values(row).join() : column.node ? column.told(row) : "";
-      if (column.show) say(place.cell, column.show(row));
-      else if (told !== place.told) {
-        place.told = told;
-        if (place.inner) place.values = column.values(row); // drawn once it is on the page
-        else fill(place.cell, column.node(row));
-      }
+      const told = place.inner ? column.values(row).join() : column.told ? column.told(row) : String(column.show(row));
+      if (told === place.told) return;
+      place.told = told;
+      if (place.inner) { place.values = column.values(row); return; } // drawn once it is on the page
+      fill(place.cell, column.node ? column.node(row) : told);
+      if (column.kind === "name") cut(place.cell);
     });
+  }
+
+  /** A name may be very long, and names differ at both ends. */
+  function cut(cell) {
+    const text = cell.textContent;
+    if (text.length <= NAME) return;
+    const inner = cell.firstElementChild ?? cell;
+    if (inner !== cell) inner.setAttribute("aria-label", text);
+    cell.title = text;
+    say(inner, `${text.slice(0, NAME / 2)} … ${text.slice(6 - NAME / 2)}`);
   }
 
   function show(rows) {

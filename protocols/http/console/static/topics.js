@@ -9,11 +9,11 @@ import { confirm, form, toast } from "./dialogs.js";
 export function topics(main, parts, query) {
   const page = listPage({
     main, query, title: "Topics", where: "/topics",
-    acts: session.manages ? push("Make a topic", make, "primary") : null,
+    acts: session.manages_some.includes("topic") ? push("Make a topic", make, "primary") : null,
     columns: [
       by(words("Topic", "name", "name")), by(num("Subscribers", "subscribers")), by(num("Published", "published")), by(num("Delivered", "delivered")),
       { label: "Retained", show: (row) => (row.retained ? "yes" : "") },
-      acts((row) => [push("Publish", () => publish(row), "small"), " ", push("Forget", () => forget(row), "small danger")]),
+      acts((row) => [row.rights.includes("send") && push("Publish", () => publish(row), "small"), " ", push("Forget", () => forget(row), "small danger")]),
     ],
     empty: () => hint("There is no topic yet. One is made when it is first used:", 'covey message send /topic/prices "42"'),
   });

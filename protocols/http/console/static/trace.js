@@ -1,6 +1,6 @@
 // trace: what happens on a queue, event by event, as long as somebody looks.
 
-import { h, fill, say, count, push } from "./dom.js";
+import { h, fill, say, count, push, finder, card } from "./dom.js";
 import { live } from "./api.js";
 import { table, words } from "./table.js";
 
@@ -17,14 +17,14 @@ export function trace(content, { where }) {
   let missed = 0;
   let isPaused = false;
   let frame = 0;
-  const text = h("input", { type: "search", "aria-label": "Find events", placeholder: "Group, consumer or event", oninput: show });
+  const text = finder("Find events", { placeholder: "Group, consumer or event", oninput: show });
   const pause = push("Pause", () => { isPaused = !isPaused; pause.setAttribute("aria-pressed", isPaused); say(pause, isPaused ? "Go on" : "Pause"); show(); }, "small");
   const note = h("span", { class: "soft", role: "status" });
   const grid = table({ label: "Events, the latest first", key: (row) => row.number, columns: [
     { label: "Time", show: time }, words("Event", "event"), words("Group", "group", "name"),
     { label: "Message", show: (row) => row.seq || "" }, { label: "Consumer", show: (row) => row.consumer || "" },
   ], empty: () => "Nothing has happened since you came, or nothing that you look for." });
-  fill(content, h("section", { class: "card", "aria-label": "Trace" }, h("header", h("h2", "Trace"), note, h("span", { class: "acts" }, text, pause)), grid.node));
+  fill(content, card("Trace", [note, text, pause], grid.node));
   grid.show([]);
   function show() {
     if (isPaused) return;

@@ -1,6 +1,6 @@
 // users: who may log in, what they may do, and whether X may do Y.
 
-import { h, fill, age, push, hint, card } from "./dom.js";
+import { h, fill, age, push, hint, card, heading } from "./dom.js";
 import { ask, get, path, session } from "./api.js";
 import { table, num, words, acts } from "./table.js";
 import { confirm, form, toast } from "./dialogs.js";
@@ -20,8 +20,8 @@ export default function users(main) {
     words("From", "origin", "prose"), remover("users", "User"),
   ] });
   const rules = table({ label: "Permissions", columns: [
-    words("Rule", "name"),
-    { label: "Who", kind: "name", show: (row) => row.who.join(", ") },
+    words("Rule", "name", "tight"),
+    { label: "Who", show: (row) => row.who.join(", ") },
     { label: "May", show: (row) => row.may.join(", ") },
     words("On", "on"), remover("permissions", "Permission"),
   ], empty: () => hint("There is no rule: every user may do everything but manage.", '[[permission]]\nwho = ["worker"]\nmay = ["send", "consume"]\non = "queue:orders.**"') });
@@ -44,7 +44,7 @@ export default function users(main) {
     } catch (trouble) { fill(answer, trouble.message); }
   }
   const name = { name: "name", label: "Name", required: true };
-  fill(main, h("div", { class: "title" }, h("h1", "Users and permissions")),
+  fill(main, heading("Users and permissions"),
     card("May somebody do something?", null, h("form", { class: "row", onsubmit: check }, "May", who, verb, on, h("button", { class: "primary" }, "Ask")), answer),
     h("div", { class: "grid" },
       card("Users", setter("users", "user", "It holds at once, over what the file says. Who has that name logs in again.",

@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
-from covey.protocols.http.console.assets import PAGE, contents, needed, page, release
+from covey.protocols.http.console import assets
+from covey.protocols.http.console.assets import PAGE, contents, needed, packed, page, release
 from tests.protocols.http.support import World
 
-BYTES_MAX = 150_000  # of all files together, as they lie in the tree: gzip sends a third
+STATIC = Path(assets.__file__).parent / "static"
+BYTES_MAX = 150_000  # of all files together, unpacked
+PACKED_MAX = 64_000  # the same by gzip
 
 
 def test_all_files_together_are_small() -> None:
     assert sum(map(len, contents().values())) < BYTES_MAX
+    assert sum(len(packed(name)) for name in contents()) < PACKED_MAX
+
+
+def test_comments_stay_in_the_tree_and_each_line_has_its_number() -> None:
+    for name, content in contents().items():
+        given, served = (STATIC / name).read_text().split("\n"), content.decode().split("\n")
+        assert len(given) == len(served), name
+        gone = [line for line, kept in zip(given, served, strict=True) if line != kept]
+        assert all(line.strip()[:2] in ("//", "/*", "* ", "*/", "*") for line in gone), name
+        if name.endswith(".js"):
+            assert gone
+            assert not re.search(r"^\s*(//|/\*)", content.decode(), re.MULTILINE), name
 
 
 def test_the_page_names_every_module_of_the_first_view_by_its_release() -> None:
