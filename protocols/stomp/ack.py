@@ -69,8 +69,7 @@ def accept(session: StompSession, tags: Sequence[int]) -> None:
     for tag in tags:
         held = known.get(tag)
         # `is_credited`: the message is or was in a transaction, and has raised credit already.
-        is_special = held is None or held.is_credited or held.is_late
-        if held is None or is_special or not held.consumer.is_settled_alone:
+        if held is None or held.is_credited or held.is_late or not held.consumer.is_settled_alone:
             _accept_row(session, reader, row)
             row = []
             _settle(session, {"id": str(tag)}, Outcome.ACCEPTED)
