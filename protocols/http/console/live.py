@@ -189,6 +189,7 @@ def queue_row(ask: Ask, queue: Queue) -> Attributes:
         "oldest_at": round(broker.clock.wall_ms / 1000 - oldest_s) if oldest_s else 0,
         "rates": None,
         "spark": [],
+        "flow": [],
     }
     series = ask.console.history.known(queue)
     if series is None:
@@ -196,16 +197,23 @@ def queue_row(ask: Ask, queue: Queue) -> Attributes:
     else:
         series.seen_at = broker.now
         read = series.read(SPARK_S)
-        times, depths = read["times"], read["messages"]
-        assert isinstance(times, list) and isinstance(depths, list)
-        # Each third sample, always the same ones, so that the line moves on without trembling.
-        row["spark"] = [
-            depth for at, depth in zip(times, depths, strict=True) if int(at) % SPARK_STEP == 0
-        ]
+        row["spark"] = _some(read, "messages")
+        row["flow"] = _some(read, "enqueued")
         # Without the sample's time, so that a row stays the same while nothing moves.
         rates = _latest(read)
         row["rates"] = {k: v for k, v in rates.items() if k != "at"} if rates else None
     return row
+
+
+def _some(read: Attributes, name: str) -> list[Plain]:
+    """Return each third value, always the same ones, so that a line moves without trembling."""
+    times, values = read["times"], read[name]
+    assert isinstance(times, list)
+    assert isinstance(values, list)
+    pairs = zip(times, values, strict=True)
+    return [
+        value for at, value in pairs if isinstance(at, int | float) and int(at) % SPARK_STEP == 0
+    ]
 
 
 def _latest(read: Attributes) -> Attributes | None:

@@ -17,24 +17,26 @@ export function sharpen(canvas) {
   return { pen, width, height };
 }
 
-/** A short line without axes, for a row of a table. */
-export function spark(canvas, values, name = "accent") {
+/** Short lines without axes, for a row of a table: [[values, colour], ...], the first one filled. */
+export function spark(canvas, lines) {
   const { pen, width, height } = sharpen(canvas);
-  if (!values || values.length < 2) return;
-  const top = Math.max(...values, 1);
-  const step = width / (values.length - 1);
-  const y = (value) => height - 2 - (value / top) * (height - 5);
-  pen.beginPath();
-  values.forEach((value, at) => (at ? pen.lineTo(at * step, y(value)) : pen.moveTo(0, y(value))));
-  pen.strokeStyle = colour(name);
-  pen.lineWidth = 1.4;
-  pen.stroke();
-  pen.lineTo(width, height);
-  pen.lineTo(0, height);
-  pen.globalAlpha = 0.12;
-  pen.fillStyle = colour(name);
-  pen.fill();
-  pen.globalAlpha = 1;
+  for (const [values, name] of lines) {
+    if (!values || values.length < 2) continue;
+    const top = Math.max(...values, 1);
+    const step = width / (values.length - 1);
+    const y = (value) => height - 2 - (value / top) * (height - 5);
+    pen.beginPath();
+    values.forEach((value, at) => (at ? pen.lineTo(at * step, y(value)) : pen.moveTo(0, y(value))));
+    pen.strokeStyle = pen.fillStyle = colour(name);
+    pen.lineWidth = 1.4;
+    pen.stroke();
+    if (name !== lines[0][1]) continue;
+    pen.lineTo(width, height);
+    pen.lineTo(0, height);
+    pen.globalAlpha = 0.12;
+    pen.fill();
+    pen.globalAlpha = 1;
+  }
 }
 
 /** Round a scale's top up to 1, 2 or 5 times a power of ten, or the like in units of 1,024. */

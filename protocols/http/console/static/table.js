@@ -13,7 +13,7 @@ export const by = (column) => ({ ...column, sort: column.name });
 /** A name that leads to a place; buttons at the end of a row. */
 export const link = (label, name, place) => ({ label, name, kind: "name", told: (row) => row[name], node: (row) => h("a", { href: place(row) }, row[name]) });
 /** Of a queue: how many messages it had lately, and how fast they come or go. */
-export const depth = { label: "Depth", kind: "spark", values: (row) => row.spark, colour: "in" };
+export const depth = { label: "Depth, rate", kind: "spark", values: (row) => [[row.spark, "in"], [row.flow, "out"]] };
 export const flow = (label, name) => ({ label, kind: "num", show: (row) => rate(row.rates?.[name]) });
 /** What an operator has stopped of a queue. */
 const stops = ({ paused, parked }) => [paused && `${{ in: "producers ", out: "consumers ", both: "" }[paused]}paused`, parked && `${count(parked)} parked`].filter(Boolean).join(", ");
@@ -88,7 +88,7 @@ export function table({ columns, key = (row) => row.name, label, sorted, sort, e
       for (const cell of [heads[at], ...[...known.values()].map((entry) => entry.cells[at].cell)]) cell.classList.toggle("hidden", isEmpty);
     });
     for (const entry of known.values()) {
-      entry.cells.forEach((cell, at) => { if (cell.values) { spark(cell.inner, cell.values, columns[at].colour); cell.values = null; } });
+      entry.cells.forEach((cell) => { if (cell.values) { spark(cell.inner, cell.values); cell.values = null; } });
     }
   }
   return { node: h("div", grid, none), show, forget: () => fill(none) };

@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from covey.config.settings import UserSettings
+from covey.core.management.history import Measures
 from covey.protocols.http.console.events import KEPT_EVENTS, Part, Rows, Stream
 from tests.protocols.http.support import ADMIN, PLAIN, USERS, Served, make_settings, run, served
 
@@ -252,5 +253,33 @@ def test_what_is_kept_of_a_stream_is_bounded() -> None:
         kept = stream.missed(stream.number - 10)
         assert kept is not None and len(kept) == 10
         assert stream.missed(stream.number - 40) is None  # 40 of them have more than KEPT_BYTES
+
+    run(test)
+
+
+def test_a_broker_in_which_nothing_moves_is_told_of_every_five_seconds() -> None:
+    async def test() -> None:
+        async with served() as world, client_of(world, http2=False) as client:
+            history = world.listener.app.console.history
+
+            def sample(at: float) -> None:
+                list(history.sample(Measures(), at, at))
+
+            sample(1.0)
+            sample(2.0)
+            async with client.stream("GET", "/api/v1/events/broker") as answer:
+                heard = Heard(answer)
+                _, told = await heard.next("sample")
+                assert (told["host"]["at"], told["host"]["messages"]) == (2, 0)
+                sample(3.0)
+                await anyio.sleep(1.5)  # the part is worked out once a second
+                await client.post("/api/v1/queues/q/messages", json={"body": "x"})
+                sample(4.0)  # this is news, the one before was none
+                _, told = await heard.next("sample")
+                assert (told["host"]["at"], told["host"]["messages"]) == (4, 1)
+                for at in (5.0, 6.0, 11.0):
+                    sample(at)
+                _, told = await heard.next("sample")
+                assert told["host"]["at"] == 11
 
     run(test)
