@@ -261,7 +261,7 @@ class Dispatch:
             self.placement.bind(lane, consumer)
             lane.is_fresh = True
             if state.is_bounded:
-                self._tell_evictions()
+                self._tell_of_size()
             self.turn += 1
             consumer.last_assigned = self.turn
             self._join_lane_line(view, consumer)
@@ -371,11 +371,10 @@ class Dispatch:
             consumer.line_load = load
         view.lane_line.push(consumer, load / consumer.weight, consumer.last_assigned, self.place)
 
-    def _tell_evictions(self) -> None:
+    def _tell_of_size(self) -> None:
         state = self.state
+        state.tell_evictions()
         strategy = state.strategy
-        for group in strategy.evictions():
-            state.record(EventKind.EVICT, group, 0, 0)
         if strategy.over_size != state.is_over_size:
             state.is_over_size = strategy.over_size
             if state.is_over_size:

@@ -291,3 +291,5 @@ class Placement:
             state.unread.pop(lane, None)  # without consumers nothing else would drop it
         if state.lanes.pop(lane.name, None) is not None and state.wants_presence:
             state.strategy.vanished(lane.name)
+            if state.is_bounded and state.events is not None:
+                state.tell_evictions()  # at once: its next message may go to another consumer

@@ -138,6 +138,11 @@ class DispatchState:
         self.record(kind, group, consumer, seq)
         self.audit.group_trouble(self.name, KIND_NAMES[kind], group)
 
+    def tell_evictions(self) -> None:
+        """Report the groups that the strategy has forgotten for lack of room."""
+        for group in self.strategy.evictions():
+            self.record(EventKind.EVICT, group, 0, 0)
+
     def introduce(self, group: str, consumer: int) -> None:
         """Note that a consumer has had a message of a group."""
         if len(self.introduced) >= INTRODUCED_MAX:

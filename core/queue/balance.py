@@ -92,6 +92,18 @@ def groups_with_messages(steps: list[Step]) -> int:
     return sum([len(step.unit.lanes) for step in steps])
 
 
+def _first_of(steps: list[Step], most: int) -> list[Step]:
+    """Return the first steps that move so many groups with messages together; 0: all steps."""
+    taken: list[Step] = []
+    moved = 0
+    for step in steps:
+        if 0 < most <= moved:
+            break
+        moved += len(step.unit.lanes)
+        taken.append(step)
+    return taken
+
+
 def _evened(takers: list[Consumer], units: list[Unit], counts: dict[int, int]) -> list[Step]:
     """Return which of the units must move; `counts` says how many others each consumer has."""
     owned: dict[int, list[Unit]] = {each.id: [] for each in takers}
@@ -200,17 +212,19 @@ class Balancer:
         if state.rules.rebalance_after_s and state.strategy.is_sticky:
             self.due = state.now + state.rules.rebalance_after_s
 
-    def rebalance(self, most: int = 0) -> list[Step]:
-        """Move what the plan says, or about the first `most` groups; return what moved."""
+    def rebalance(self, most: int = 0, *, by_itself: bool = False) -> int:
+        """Move what the plan says, or about the first `most` groups; return how many had messages.
+
+        The event comes first: whoever reads the events must know why owners change. Groups without
+        messages move, too.
+        """
         queue = self.queue
-        taken: list[Step] = []
-        moved = 0
+        taken = _first_of(plan(queue), most)
+        moved = groups_with_messages(taken)
+        if taken or not by_itself:
+            queue.state.record(EventKind.REBALANCE, "", 0, moved)
         touched: dict[Consumer, None] = {}
-        for step in plan(queue):
-            if 0 < most <= moved:
-                break
-            moved += len(step.unit.lanes)
-            taken.append(step)
+        for step in taken:
             touched[step.unit.owner] = touched[step.target] = None
             self._give(step.unit, step.target)
         for consumer in touched:
@@ -218,7 +232,7 @@ class Balancer:
         queue.counters.rebalanced += moved
         if moved:
             queue.mark()
-        return taken
+        return moved
 
     def run_if_due(self) -> None:
         """Move a second's worth of groups, if it is time."""
@@ -226,11 +240,7 @@ class Balancer:
         if not 0.0 < self.due <= state.now:
             return
         self.due = 0.0
-        taken = self.rebalance(state.rules.rebalance_rate)
-        moved = groups_with_messages(taken)
-        if taken:  # groups without messages move, too, and whoever reads the events must know
-            state.record(EventKind.REBALANCE, "", 0, moved)
-        if moved:
+        if self.rebalance(state.rules.rebalance_rate, by_itself=True):
             self.due = state.now + 1.0
 
     def run_spills(self) -> None:

@@ -22,7 +22,6 @@ from covey.core.events.event import EventKind
 from covey.core.model.consumer import Consumer
 from covey.core.naming.destination import TEMPORARY_ROOT
 from covey.core.naming.path import encode
-from covey.core.queue.balance import groups_with_messages
 from covey.core.queue.pause import BITS
 from covey.core.queue.queue import Queue
 from covey.groups import make
@@ -36,6 +35,7 @@ def close_group(queue: Queue, group: str, now: float) -> bool:
     state.turn(now)
     lane = state.lanes.get(group)
     if lane is None:
+        state.record(EventKind.GROUP_CLOSE, group, 0, 0)  # its owner is forgotten all the same
         state.strategy.closed(group)
         return False
     queue.dispatch.close(lane)
@@ -48,9 +48,7 @@ def rebalance(queue: Queue, now: float) -> int:
     """Give each consumer its share of the groups, moving no more than needed; return how many."""
     state = queue.state
     state.turn(now)
-    moved = groups_with_messages(queue.balancer.rebalance())
-    state.record(EventKind.REBALANCE, "", 0, moved)
-    return moved
+    return queue.balancer.rebalance()
 
 
 def change_strategy(queue: Queue, strategy: GroupStrategy, now: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from covey.config.queues import GroupSettings, QueueSettings
 from covey.core.dispatch.lane import DRAINING, HELD, OPEN, READY
 from covey.core.events.event import EventKind
 from covey.core.model.entry import Outcome
@@ -101,3 +102,14 @@ def test_a_group_that_goes_while_its_head_is_in_the_store_is_let_go() -> None:
     assert list(queue.state.unread) == [entry.lane]
     at_once(Purge(queue))
     assert not queue.state.unread
+
+
+def test_the_events_tell_of_an_eviction_before_the_group_comes_again() -> None:
+    bench = Bench("lru", QueueSettings(groups=GroupSettings(cache_size=1)))
+    first, second = bench.join(1), bench.join(1)
+    bench.send_all("ab")  # both are busy: the map outgrows its size until one is empty
+    bench.pump()
+    bench.settle(first)
+    assert [event[1] for event in bench.events.kinds(EventKind.EVICT)] == ["a"]
+    bench.settle(second)
+    assert [event[1] for event in bench.events.kinds(EventKind.EVICT)] == ["a"]

@@ -77,6 +77,18 @@ def test_the_first_message_to_the_new_owner_is_marked(strategy: str, is_idle: bo
     assert first.firsts == [1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("strategy", STICKY)
+def test_the_events_tell_of_a_rebalance_before_they_tell_of_new_owners(strategy: str) -> None:
+    bench, _ = shared_out(strategy, 20, 2)
+    bench.join(100)
+    bench.events.all.clear()
+    commands.rebalance(bench.queue, bench.now)
+    bench.pump()
+    kinds = [event[0] for event in bench.events.all]
+    assert kinds.count(EventKind.ASSIGN) > 1
+    assert kinds.index(EventKind.REBALANCE) < kinds.index(EventKind.REVOKE)
+
+
 @pytest.mark.parametrize("strategy", [*STICKY, "consistent-hash"])
 def test_so_it_is_when_a_group_leaves_an_owner_without_credit(strategy: str) -> None:
     bench = bench_of(strategy, spill_after_ms=500, bucket_count=65_536)

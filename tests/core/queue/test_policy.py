@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from covey.core.events.event import EventKind
 from covey.core.model.entry import Outcome
 from covey.core.queue import policy as commands
 from covey.core.queue.purge import Purge
@@ -19,6 +20,7 @@ def test_closing_an_unknown_group_says_so_and_forgets_its_owner() -> None:
     assert bench.queue.state.strategy.owner("a") == reader.id
     assert not commands.close_group(bench.queue, "a", bench.now)
     assert bench.queue.state.strategy.owner("a") == 0
+    assert [event[1] for event in bench.events.kinds(EventKind.GROUP_CLOSE)] == ["a"]
 
 
 def test_a_parked_group_waits_and_goes_on_in_order() -> None:
