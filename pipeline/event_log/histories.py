@@ -3,8 +3,10 @@
 A run is one start of one process, with one sequence of event ids. It may serve several virtual
 hosts. Each virtual host has a store, which outlives the run: another run goes on with the store,
 maybe in another process. So a history is the chain of runs that had the store of one virtual host,
-as the column `predecessor` links them. All events of a history have one order: their `position`.
-Its upper bits are the number of the run, its lower bits the event id (`RUN_BITS`).
+as the column `predecessor` links them. In a cluster a virtual host may come back to a process that
+had it before. Then that run is in the history several times: each of its `Part`s begins with an
+event of its own. All events of a history have one order: their `position`. Its upper bits are the
+number of the part, its lower bits the event id (`RUN_BITS`).
 
 All of this is worked out from a small table (`figures_of`), which Spark makes of the log in one
 pass. The table has for each run, host and block of event ids the number of events, the sum of their
@@ -16,7 +18,7 @@ Logs of schema 2 and before have no predecessors: each run is a history of its o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -54,10 +56,10 @@ class Gap(NamedTuple):
 
 
 class Chapter(NamedTuple):
-    """The part of a history that is one run."""
+    """The part of a history that is one run, or the time for which a run had the host."""
 
     run: str
-    base: int  # the position before its first event
+    base: int  # the position before the run's first event
     last_eid: int
     begins_whole: bool  # the log has its first event
     is_told: bool  # the run logs what it recovered, and its patterns of logged queues
@@ -65,6 +67,7 @@ class Chapter(NamedTuple):
     is_cut: bool  # the end of the run before is missing in the log, but is in the store
     doubt_from: int  # changes after this position had not reached the store; -1: not known
     patterns: str
+    first_eid: int = 0  # of the host's, if the run had it before
 
 
 class History(NamedTuple):
@@ -93,6 +96,18 @@ class Start(NamedTuple):
     predecessor: str
     patterns: str
     position: int
+    eid: int = 0  # of this event
+
+
+class Part(NamedTuple):
+    """The time for which a run had a host."""
+
+    name: str  # of run and host, and of its first event if the run had the host before
+    run: Run
+    host: str
+    first_eid: int
+    last_eid: int
+    start: Start | None
 
 
 class LogFigures(NamedTuple):
@@ -141,7 +156,7 @@ def figures_of(events: DataFrame) -> LogFigures:
     gaps, doubled = _look_into(events, broken)
     gaps += _missing_blocks(rows)
     told = events.where(kind_is(EventKind.START)).select(
-        "run", "virtual_host", "predecessor", "group_id", "seq"
+        "run", "virtual_host", "predecessor", "group_id", "seq", "eid"
     )
     starts = [Start(*row) for row in told.collect()]
     hosts = {(row.run, row.host): (row.predecessor, False) for row in rows if row.host is not None}
@@ -252,90 +267,124 @@ def _in_order(gaps: list[Gap]) -> list[Gap]:
 class Numbers(NamedTuple):
     """The numbers of runs and histories, which stay the same from audit to audit."""
 
-    runs: dict[str, int]
+    runs: dict[str, int]  # by run and host, see `Part`
     histories: dict[str, int]
 
 
 def histories_of(figures: LogFigures, known: Numbers | None = None) -> list[History]:
     """Chain the runs of each virtual host; new runs and histories get the next numbers."""
     numbers, names = known or Numbers({}, {})
-    for run in _in_time(figures):
-        numbers.setdefault(run.run, len(numbers) + 1)
+    before = _before(figures)
+    for part in _in_time(before):
+        numbers.setdefault(part.name, len(numbers) + 1)
     bases = {name: number << RUN_BITS for name, number in numbers.items()}
-    runs = {run.run: run for run in figures.runs}
-    starts = {(start.run, start.host): start for start in figures.starts}
     found: list[History] = []
-    for chain in _chains(figures, bases):
-        chapters = tuple(_chapters(chain, runs, bases, starts))
-        members = {name for name, _ in chain}
-        gaps = [bases[gap.run] + gap.last for gap in figures.gaps if gap.run in members]
-        host = chain[0][1]
-        is_prefixed = any(figures.hosts.get(key, ("", False))[1] for key in chain)
+    for chain in _chains(before, bases):
+        parts: dict[str, list[Part]] = {}
+        for part in chain:
+            parts.setdefault(part.run.run, []).append(part)
+        gaps = [
+            bases[part.name] + gap.last
+            for gap in figures.gaps
+            for part in parts.get(gap.run, ())
+            if part.first_eid <= gap.last <= part.last_eid
+        ]
+        host = chain[0].host
+        keys = [(part.run.run, host) for part in chain]
+        is_prefixed = any(figures.hosts.get(key, ("", False))[1] for key in keys)
         prefix = host + HOST_MARK if is_prefixed else ""
-        number = names.setdefault(HOST_MARK.join(chain[0]), len(names))
+        number = names.setdefault(chain[0].name, len(names))
+        chapters = tuple(_chapters(chain, bases))
         found.append(History(number, host, prefix, chapters, tuple(sorted(gaps))))
     return sorted(found)
 
 
-def _in_time(figures: LogFigures) -> list[Run]:
-    """Return the runs in order: a predecessor comes first, even if a clock says otherwise."""
-    runs = {run.run: run for run in figures.runs}
-    before: dict[str, set[str]] = {}
-    for (name, _), (predecessor, _) in figures.hosts.items():
-        before.setdefault(name, set()).add(predecessor)
-    done: dict[str, Run] = {}
+def _before(figures: LogFigures) -> dict[Part, Part | None]:
+    """Return each part of a run with the part that had the host's store before it."""
+    starts: dict[tuple[str, str], list[Start]] = {}
+    for start in sorted(figures.starts, key=_eid_of):
+        starts.setdefault((start.run, start.host), []).append(start)
+    hosts: dict[str, list[str]] = {}
+    for name, host in figures.hosts:
+        hosts.setdefault(name, []).append(host)
+    parts = {
+        (run.run, host): list(_parts(run, host, starts.get((run.run, host), [])))
+        for run in figures.runs
+        for host in hosts.get(run.run, [""])
+    }
+    found: dict[Part, Part | None] = {}
+    for part in (one for several in parts.values() for one in several):
+        named = figures.hosts.get((part.run.run, part.host), ("", False))[0]
+        predecessor = part.start.predecessor if part.start else named
+        earlier = [one for one in parts.get((predecessor, part.host), ()) if one is not part]
+        at = part.start.position if part.start else 0
+        begun = [one for one in earlier if one.first_eid <= at] or earlier[:1]
+        found[part] = begun[-1] if begun else None
+    return found
 
-    def add(name: str, under_way: frozenset[str]) -> None:
-        if name in runs and name not in done and name not in under_way:
-            for earlier in sorted(before.get(name, ())):
-                add(earlier, under_way | {name})
-            done[name] = runs[name]
 
-    for run in figures.runs:
-        add(run.run, frozenset())
-    return list(done.values())
+def _eid_of(start: Start) -> int:
+    return start.eid
 
 
-Key = tuple[str, str]  # run and host
+def _parts(run: Run, host: str, starts: list[Start]) -> Iterator[Part]:
+    name = f"{run.run}{HOST_MARK}{host}"
+    if len(starts) < 2:
+        yield Part(name, run, host, 0, run.last_eid, starts[0] if starts else None)
+        return
+    ends = [start.eid - 1 for start in starts[1:]] + [run.last_eid]
+    for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        first = start.eid if number else 0
+        yield Part(f"{name}{HOST_MARK}{first}" if first else name, run, host, first, end, start)
 
 
-def _chains(figures: LogFigures, bases: dict[str, int]) -> Iterator[list[Key]]:
-    """Yield the runs of each history; if two runs name one predecessor, the first continues it."""
-    following: dict[Key, Key] = {}
-    keys = sorted(figures.hosts, key=lambda key: (bases[key[0]], key[1]))
-    for run, host in keys:
-        predecessor = (figures.hosts[run, host][0], host)
-        if predecessor in figures.hosts and predecessor[0] != run:
-            following.setdefault(predecessor, (run, host))
+def _in_time(before: dict[Part, Part | None]) -> list[Part]:
+    """Return the parts in order: a predecessor comes first, even if a clock says otherwise."""
+    done: dict[Part, None] = {}
+    for part in sorted(before, key=lambda one: (one.run.began, one.run.run, one.first_eid)):
+        waiting = [part]
+        earlier = before[part]
+        while earlier is not None and earlier not in done and earlier not in waiting:
+            waiting.append(earlier)
+            earlier = before[earlier]
+        done.update(dict.fromkeys(reversed(waiting)))
+    return list(done)
+
+
+def _chains(before: dict[Part, Part | None], bases: dict[str, int]) -> Iterator[list[Part]]:
+    """Yield the parts of each history; if two follow on one, the first continues it."""
+    following: dict[Part, Part] = {}
+    ordered = sorted(before, key=lambda part: (bases[part.name], part.host))
+    for part in ordered:
+        earlier = before[part]
+        if earlier is not None and bases[earlier.name] < bases[part.name]:
+            following.setdefault(earlier, part)
     followers = set(following.values())
-    known = {run for run, _ in keys}
-    yield from ([(run.run, "")] for run in figures.runs if run.run not in known)
-    for key in keys:
-        if key not in followers:
-            chain = [key]
+    for part in ordered:
+        if part not in followers:
+            chain = [part]
             while chain[-1] in following:
                 chain.append(following[chain[-1]])
             yield chain
 
 
-def _chapters(
-    chain: list[Key], runs: dict[str, Run], bases: dict[str, int], starts: dict[Key, Start]
-) -> Iterable[Chapter]:
-    for at, key in enumerate(chain):
-        run = runs[key[0]]
-        start = starts.get(key)
-        after = starts.get(chain[at + 1]) if at + 1 < len(chain) else None
-        before = runs[chain[at - 1][0]] if at else None
+def _chapters(chain: list[Part], bases: dict[str, int]) -> Iterator[Chapter]:
+    for at, part in enumerate(chain):
+        start = part.start
+        after = chain[at + 1].start if at + 1 < len(chain) else None
+        before = chain[at - 1] if at else None
+        begins_whole = part.run.first_eid == 1 or part.first_eid > 0
         yield Chapter(
-            run.run,
-            bases[run.run],
-            run.last_eid,
-            run.first_eid == 1,
-            start is not None and run.first_eid == 1,
+            part.run.run,
+            bases[part.name],
+            part.last_eid,
+            begins_whole,
+            start is not None and begins_whole,
             before is not None,
             before is not None and (start is None or start.position > before.last_eid),
-            -1 if after is None else bases[run.run] + after.position,
+            -1 if after is None else bases[part.name] + after.position,
             "" if start is None else start.patterns,
+            part.first_eid,
         )
 
 
@@ -349,12 +398,19 @@ def unlogged(figures: LogFigures) -> list[str]:
 def placed(events: DataFrame, histories: list[History]) -> DataFrame:
     """Return events with the number of their history and their position in it."""
     rows: list[tuple[Any, ...]] = [
-        (chapter.run, history.host, history.number, chapter.base)
+        (chapter.run, history.host, history.number, chapter.base, *_range_of(chapter))
         for history in histories
         for chapter in history.chapters
     ]
-    schema = "run string, host string, history int, base long"
+    schema = "run string, host string, history int, base long, first long, end long"
     known = events.sparkSession.createDataFrame(rows, schema)
     host = F.coalesce("virtual_host", F.lit(""))
     joined = events.withColumn("host", host).join(F.broadcast(known), ["run", "host"])
-    return joined.withColumn("pos", F.col("base") + F.col("eid")).drop("host", "base")
+    if any(chapter.first_eid for history in histories for chapter in history.chapters):
+        joined = joined.where(F.col("eid").between(F.col("first"), F.col("end")))
+    placed = joined.withColumn("pos", F.col("base") + F.col("eid"))
+    return placed.drop("host", "base", "first", "end")
+
+
+def _range_of(chapter: Chapter) -> tuple[int, int]:
+    return chapter.first_eid, chapter.last_eid

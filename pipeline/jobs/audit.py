@@ -98,7 +98,7 @@ def audited(
     sticky = [name for name, texts in figures.policies.items() if texts <= set(STICKY)]
     bucketed = [name for name in sticky if "hash-buckets" in figures.policies[name]]
     rows = placed(events, histories).withColumn("name", F.substring_index("queue", HOST_MARK, -1))
-    queue_rows = rows.where(_is_about_queue(bucketed)).select(*_columns())
+    queue_rows = rows.where(_is_about_queue(sticky, bucketed)).select(*_columns())
     group_rows = rows.where(_is_about_group(sticky)).select(*_columns())
     if state is not None:
         place = place_of(kept)
@@ -134,12 +134,14 @@ def shares_of(spark: SparkSession, figures: LogFigures) -> int:
     return max(SHARES_PER_CORE * parallelism(spark), -(-events // EVENTS_PER_SHARE))
 
 
-def _is_about_queue(bucketed: list[str]) -> Column:
+def _is_about_queue(sticky: list[str], bucketed: list[str]) -> Column:
     is_about = kind_is(*QUEUE_KINDS) & ~kind_is(EventKind.START)
     is_about |= kind_is(EventKind.RECOVER) & (F.col("seq") == 0)
     # When one group ends, its bucket becomes free, and with it the bucket's other groups.
     frees_bucket = kind_is(EventKind.GROUP_CLOSE, EventKind.SPILL)
-    return is_about | frees_bucket & F.col("name").isin(bucketed)
+    is_about |= frees_bucket & F.col("name").isin(bucketed)
+    # A consumer that has held one message for too long loses all its groups.
+    return is_about | kind_is(EventKind.DEADLINE) & F.col("name").isin(sticky)
 
 
 def _is_about_group(sticky: list[str]) -> Column:
@@ -179,6 +181,7 @@ def _saved_rows(saved: DataFrame, shares: int) -> DataFrame:
         saved.withColumn("slot", _slot())
         .withColumn("share", F.pmod("slot", F.lit(shares)).cast("int"))
         .withColumn("pos", F.lit(-1).cast("long"))
+        .withColumns({name: F.lit(0).cast("long") for name in ("consumer", "seq")})
         .withColumn("kind", F.lit(STATE_KIND))
     )
 
@@ -219,6 +222,7 @@ def advance(task: Task, *, is_quiet: bool = False) -> int:
     highest = given.groupBy("history", F.substring_index("queue", HOST_MARK, -1)).agg(F.max("seq"))
     known = {f"{numbers[row[0]]}/{row[1]}": row[2] + 1 for row in highest.collect()}
     state.figures = result.figures
+    state.is_cut = period_of(options).until is not None
     queues = audit_state.still_there(result.queue_rows)
     audit_state.save(place, state, saved, queues, known)
     result.found.unpersist()
@@ -234,8 +238,9 @@ def new_events(spark: SparkSession, options: Namespace, state: State) -> DataFra
     files = state.new_of(find_files(spark, options.input, period))
     if not files:
         return None
-    events = read_files(spark, [file.path for file in files])
-    return period.cut(state.unread(events))
+    events = period.cut(state.unread(read_files(spark, [file.path for file in files])))
+    may_be_empty = state.is_cut or not all(file.run for file in files)
+    return None if may_be_empty and events.isEmpty() else events
 
 
 def conclude(

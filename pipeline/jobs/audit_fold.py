@@ -299,8 +299,8 @@ class Fold:
         if (
             owner not in (0, consumer)
             and queue.is_sticky
-            and not queue.is_gone(owner, eid)
-            and not queue.was_stirred(self._owned_since, eid)
+            and queue.is_there(owner, eid)
+            and not queue.may_leave(owner, self._owned_since, eid, consumer)
         ):
             text = f"consumer {owner} owned its group, and nothing has taken it away"
             self._accuse(MOVED, eid, 0, consumer, text)
@@ -447,6 +447,9 @@ class Fold:
 
     def saved(self) -> dict[str, object]:
         """Return what a later fold of the group must know, in types that JSON has."""
+        queue = self._queue
+        if not queue.is_sticky or queue.may_leave(self._owner, self._owned_since, NEVER):
+            self._owner = 0  # the later fold will not know what may move the group
         return {
             "states": [[seq, *holders] for seq, holders in self._states.items()],
             "kept": sorted(self._kept),

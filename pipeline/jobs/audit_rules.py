@@ -123,6 +123,8 @@ class Surroundings:
         self.changes: dict[int, list[tuple[int, bool]]] = {}  # consumer: (event id, has joined)
         self.marks: list[Mark] = []  # in their order
         self.stirs: list[int] = []  # events that may move any group
+        self.overdue: dict[int, list[int]] = {}  # consumer: events that may move its groups
+        self.is_ring = False  # who takes part again after a deadline gets groups from others
         self.is_sticky = False  # the strategy promises groups to their owners
 
     def is_gone(self, consumer: int, eid: int) -> bool:
@@ -133,6 +135,14 @@ class Surroundings:
         before = bisect_left(changes, (eid, False))
         return before > 0 and not changes[before - 1][1]
 
+    def is_there(self, consumer: int, eid: int) -> bool:
+        """Return True if the consumer is known to have joined, and not to have left.
+
+        A group may be kept for one who has left and is awaited. The state of earlier audits does
+        not tell of it, as it has only those who are there.
+        """
+        return consumer in self.changes and not self.is_gone(consumer, eid)
+
     def is_stranger(self, consumer: int, eid: int, since: int) -> bool:
         """Return True if the consumer had not joined between the restart and the event."""
         if not self.knows_joins:
@@ -142,4 +152,20 @@ class Surroundings:
 
     def was_stirred(self, since: int, eid: int) -> bool:
         """Return True if between two events something happened that may move any group."""
-        return bisect_right(self.stirs, since) < bisect_left(self.stirs, eid)
+        return _has_between(self.stirs, since, eid)
+
+    def was_overdue(self, consumer: int, since: int, eid: int) -> bool:
+        """Return True if between two events the consumer had held a message for too long.
+
+        Then it loses its other groups, too. It gets new ones when it settles something.
+        """
+        return _has_between(self.overdue.get(consumer, []), since, eid)
+
+    def may_leave(self, owner: int, since: int, eid: int, to: int = 0) -> bool:
+        """Return True if the queue's events explain that a group left a living owner."""
+        is_excused = self.was_stirred(since, eid) or self.was_overdue(owner, since, eid)
+        return is_excused or (self.is_ring and to in self.overdue)
+
+
+def _has_between(positions: list[int], since: int, eid: int) -> bool:
+    return bisect_right(positions, since) < bisect_left(positions, eid)

@@ -34,7 +34,7 @@ from covey.pipeline.event_log.reader import LogFile
 from covey.pipeline.places import Place, put_text, remove, url_of
 
 FILE: Final = "state.json"
-VERSION: Final = 1
+VERSION: Final = 2
 GROUPS: Final = "history int, name string, group_id string, part int, state string"
 QUEUES: Final = (
     "history int, name string, group_id string, pos long, kind int, consumer long, seq long"
@@ -50,6 +50,7 @@ class State:
     figures: LogFigures = field(default_factory=lambda: LogFigures([], [], 0, {}, [], {}, {}))
     numbers: Numbers = field(default_factory=lambda: Numbers({}, {}))
     given: dict[str, int] = field(default_factory=dict)  # by host/queue: above all numbers so far
+    is_cut: bool = False  # `--until` may have left out a part of a file
 
     def ends(self) -> dict[str, int]:
         """Return the last event that was read of each run."""
@@ -58,9 +59,26 @@ class State:
     def new_of(self, files: list[LogFile]) -> list[LogFile]:
         """Return the files that have events which were not read yet."""
         ends = self.ends()
-        return [
-            file for file in files if max(file.first_eid, file.last_eid) > ends.get(file.run, 0)
+        new = [
+            file
+            for file in files
+            if not file.run or max(file.first_eid, file.last_eid) > ends.get(file.run, 0)
         ]
+        return self._cut_of(files, ends) + new if self.is_cut else new
+
+    def _cut_of(self, files: list[LogFile], ends: dict[str, int]) -> list[LogFile]:
+        """Return of each run the last file that was begun, if it may not have been read to its end.
+
+        The name of a file tells its first event only.
+        """
+        begun: dict[str, LogFile] = {}
+        following: set[tuple[str, int]] = set()
+        for file in files:
+            following.add((file.run, file.first_eid))
+            if file.first_eid <= ends.get(file.run, 0) and not file.last_eid:
+                known = begun.get(file.run, file)
+                begun[file.run] = max(known, file, key=lambda one: one.first_eid)
+        return [file for run, file in begun.items() if (run, ends[run] + 1) not in following]
 
     def unread(self, events: DataFrame) -> DataFrame:
         """Return the events that were not read yet."""
@@ -118,6 +136,7 @@ class State:
                 "hosts": [[*key, *value] for key, value in known.hosts.items()],
                 "numbers": self.numbers,
                 "given": self.given,
+                "is_cut": self.is_cut,
             }
         )
 
@@ -144,7 +163,8 @@ def load(place: Place) -> State:
         )
     except (ValueError, KeyError, TypeError) as error:
         raise PipelineError(f"--state {place}: {FILE} cannot be read: {error}") from error
-    return State(saved["number"], figures, Numbers(*saved["numbers"]), saved["given"])
+    numbers, is_cut = Numbers(*saved["numbers"]), saved.get("is_cut", False)
+    return State(saved["number"], figures, numbers, saved["given"], is_cut)
 
 
 def save(
@@ -177,8 +197,8 @@ def queues_of(spark: SparkSession, place: Place, state: State) -> DataFrame:
 def still_there(queue_rows: DataFrame) -> DataFrame:
     """Return those events of whole queues that the next audit must know.
 
-    These are the JOINs of consumers that have not left, and each policy. This call has judged
-    already what concerns consumers that have left.
+    These are the JOINs of consumers that have not left, their last DEADLINE, and each policy. This
+    call has judged already what concerns consumers that have left.
     """
     here = queue_rows.where(F.col("kind").isin(*map(int, (*PRESENT, EventKind.LEAVE))))
     run = F.shiftright("pos", RUN_BITS)
@@ -198,7 +218,16 @@ def still_there(queue_rows: DataFrame) -> DataFrame:
             F.lit(0).cast("long").alias("consumer"), F.lit(0).cast("long").alias("seq"),
         )
     )  # fmt: skip
-    return joined.unionByName(policies)
+    here = joined.select("history", "name", "consumer", F.shiftright("pos", RUN_BITS).alias("run"))
+    overdue = (
+        queue_rows.where(F.col("kind") == int(EventKind.DEADLINE))
+        .groupBy("history", "name", "consumer", "kind", run.alias("run"))
+        .agg(F.max("pos").alias("pos"), F.max("seq").alias("seq"))
+        .join(here, ["history", "name", "consumer", "run"], "left_semi")
+        .withColumn("group_id", F.lit(""))
+        .drop("run")
+    )
+    return joined.unionByName(policies).unionByName(overdue)
 
 
 def settled(histories: list[History], state: State) -> dict[int, int]:
@@ -213,7 +242,7 @@ def settled(histories: list[History], state: State) -> dict[int, int]:
             (
                 chapter.base + ends[chapter.run]
                 for chapter in history.chapters
-                if chapter.run in ends
+                if ends.get(chapter.run, -1) >= chapter.first_eid
             ),
             default=0,
         )

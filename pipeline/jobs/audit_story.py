@@ -71,6 +71,8 @@ class Story:
         elif kind == EventKind.DELETE:
             self.has_deletes = True
             self._deletes.append(pos)
+        elif kind == EventKind.DEADLINE:
+            around.overdue.setdefault(consumer, []).append(pos)
         elif kind == EventKind.RECOVER:
             self._recovered.add(pos >> RUN_BITS)
         elif kind == EventKind.POLICY:
@@ -93,6 +95,7 @@ class Story:
             around.is_sticky = self.is_sticky
             if "consistent-hash" in self._policies:
                 around.stirs += self._joins
+                around.is_ring = True
             around.stirs += [mark.eid for mark in around.marks]
             around.stirs.sort()
         return around

@@ -234,6 +234,34 @@ def test_two_runs_with_one_store_are_judged_as_one_history(
     assert (code, "of 2 runs: BROKEN: 2 duplicate, 3 lost, 1 order, 1 phantom" in said) == (1, True)
 
 
+def test_a_host_that_goes_to_another_broker_and_back_is_one_history(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    one, other = log_in(tmp_path / "log", "r1"), log_in(tmp_path / "log", "r2")
+    one.start()
+    tell(one, "q", "g", "in 1 kept, in 2 kept, in 3 kept, join 1, out 1 to 1, ack 1 by 1")
+    other.clock.now += 10.0
+    other.start("r1", 7)
+    tell(other, "q", "", "back 0 kept")
+    tell(other, "q", "g", "back 2 kept, back 3 kept, in 4 kept, join 1, out 2 to 1, ack 2 by 1")
+    one.clock.now += 20.0
+    one.start("r2", 8)
+    tell(one, "q", "", "back 0 kept")
+    tell(one, "q", "g", "back 3 kept, back 4 kept, join 2, out 3 to 2, ack 3 by 2, out 4 to 2")
+    one.close()
+    other.close()
+    code, said = run_job(spark, JOB, input=str(tmp_path / "log"), out=tmp_path / "out")
+    assert (code, "23 events of 2 runs: every promise was kept" in said) == (0, True), said
+    third = log_in(tmp_path / "log", "r3")
+    third.clock.now += 30.0
+    third.start("r1", 14)
+    tell(third, "q", "", "back 0 kept")
+    tell(third, "q", "g", "back 2 kept, join 1, out 2 to 1")
+    third.close()
+    run_job(spark, JOB, input=str(tmp_path / "log"), out=tmp_path / "out")
+    assert found_in(tmp_path / "out") == ["q: duplicate 2", "q: lost 4"]
+
+
 def test_day_by_day_the_same_is_found_and_nothing_is_read_twice(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -259,6 +287,25 @@ def test_day_by_day_the_same_is_found_and_nothing_is_read_twice(
     assert "covey_audit_broken" in (tmp_path / "out/audit.prom").read_text()
     kept = sorted(place.name for place in (tmp_path / "state").iterdir())
     assert [name.rstrip("0123456789") for name in kept] == ["groups-", "queues-", "state.json"]
+
+
+def test_a_state_goes_on_in_the_middle_of_a_file_where_until_has_cut_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    write_two_runs(tmp_path / "log")
+    options = {"input": str(tmp_path / "log"), "state": str(tmp_path / "state")}
+    found = []
+    for until in ("1970-01-01T00:16:40.010", "1970-01-01T00:16:40.030", ""):
+        run_job(spark, JOB, **options, out=tmp_path / "out", until=until)
+        found += found_in(tmp_path / "out")
+    code, said = run_job(spark, JOB, **options, out=tmp_path / "out")
+    assert (code, said) == (0, f"audit: nothing new in {tmp_path / 'log'}\n")
+    log = log_in(tmp_path / "log", "r3")
+    log.start("r2", 1000)
+    log.close()
+    run_job(spark, JOB, **options, out=tmp_path / "out")
+    found += found_in(tmp_path / "out")
+    assert sorted(found) == EXPECTED
 
 
 def test_a_run_that_is_not_in_the_log_and_an_older_log_accuse_nobody(

@@ -260,14 +260,18 @@ def test_what_only_a_gap_explains_is_told_and_accuses_nobody() -> None:
 @pytest.mark.parametrize(
     ("story", "found"),
     [
-        ("own 0 by 7, in 1, out 1 to 7, ack 1 by 7, own 0 by 8, in 2, out 2 to 8", ["moved 0 @5"]),
-        ("own 0 by 7, in 1, out 1 to 7, ack 1 by 7, leave 7, own 0 by 8", []),
-        ("own 0 by 7, close 0, own 0 by 8", []),
-        ("own 0 by 7, evict 0, own 0 by 8", []),
-        ("own 0 by 7, rebalance 0, own 0 by 8", []),
-        ("own 0 by 7, restart 0, own 0 by 1", []),
-        ("own 0 by 7, gap 0, own 0 by 8", []),
-        ("own 0 by 7, in 1, out 1 to 7, fail 1 by 7, own 0 by 8, out 1 to 8", []),
+        (
+            "join 7, own 0 by 7, in 1, out 1 to 7, ack 1 by 7, own 0 by 8, in 2, out 2 to 8",
+            ["moved 0 @6"],
+        ),
+        ("own 0 by 7, in 1, out 1 to 7, ack 1 by 7, own 0 by 8", []),  # 7 may have left before
+        ("join 7, own 0 by 7, in 1, out 1 to 7, ack 1 by 7, leave 7, own 0 by 8", []),
+        ("join 7, own 0 by 7, close 0, own 0 by 8", []),
+        ("join 7, own 0 by 7, evict 0, own 0 by 8", []),
+        ("join 7, own 0 by 7, rebalance 0, own 0 by 8", []),
+        ("join 7, own 0 by 7, restart 0, own 0 by 1", []),
+        ("join 7, own 0 by 7, gap 0, own 0 by 8", []),
+        ("join 7, own 0 by 7, in 1, out 1 to 7, fail 1 by 7, own 0 by 8, out 1 to 8", []),
         ("own 0 by 7, own 0 by 7", []),
         ("in 1, out 1 to 7, ack 1 by 7, in 2, out 2 to 8", []),  # nobody was said to own it
     ],
