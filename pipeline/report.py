@@ -26,22 +26,33 @@ from matplotlib.ticker import FixedLocator, LogFormatter, MaxNLocator
 from covey.pipeline.places import Place, put_text
 
 STYLE: Final = """
+:root { color-scheme: light dark; --line: #ddd; --faint: #555; --best: #e8f4ea; --code: #f5f5f5;
+        --good: #176b2c; --bad: #a61b1b }
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; color: #222;
-       padding: 0 1rem }
+       background: #fff; padding: 0 1rem }
 table { border-collapse: collapse; font-size: 13px; margin: 1rem 0; display: block;
         overflow-x: auto }
-th, td { padding: .2rem .5rem; border-bottom: 1px solid #ddd; text-align: left }
+th, td { padding: .2rem .5rem; border-bottom: 1px solid var(--line); text-align: left }
 td { white-space: nowrap } th { vertical-align: bottom } th.number { text-align: right }
-tr.best td { background: #e8f4ea; font-weight: 600 }
-h2, p, figcaption { overflow-wrap: anywhere }
+tr.best td { background: var(--best); font-weight: 600 }
+h1, h2, p, figcaption { overflow-wrap: anywhere }
 td[title] { white-space: normal; overflow-wrap: anywhere; min-width: 16rem; max-width: 32rem }
 td.number { text-align: right; font-variant-numeric: tabular-nums }
-.good { color: #176b2c } .bad { color: #a61b1b } pre { background: #f5f5f5; padding: .7rem }
-svg { max-width: 100%; height: auto } figure { margin: 1.5rem 0 }
+.good { color: var(--good) } .bad { color: var(--bad) }
+pre { background: var(--code); padding: .7rem; overflow-x: auto }
+svg { max-width: 100%; height: auto; background: #fff } figure { margin: 1.5rem 0 }
 figcaption { font-weight: 600 }
 p.lead { font-size: 18px } abbr { text-decoration: underline dotted; cursor: help }
-dl { font-size: 13px; color: #555 } dt { float: left; clear: left; font-weight: 600 }
+dl { font-size: 13px; color: var(--faint) } dt { float: left; clear: left; font-weight: 600 }
 dd { margin-left: 9rem }
+@media (prefers-color-scheme: dark) {
+  :root { --line: #444; --faint: #aaa; --best: #1d3a26; --code: #2a2a2a; --good: #7fd397;
+          --bad: #ff9a94 }
+  body { background: #181818; color: #ddd }
+}
+@media (max-width: 40rem) {
+  body { margin: 1rem auto } dt { float: none } dd { margin: 0 0 .5rem }
+}
 """
 
 CELL_LENGTH: Final = 40  # characters that fit into one line of a cell
@@ -127,7 +138,9 @@ class Report:
         title = escape(self._title)
         put_text(
             out / f"{name}.html",
-            f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+            f'<!doctype html><html lang="en"><head><meta charset="utf-8">'
+            '<meta name="viewport" content="width=device-width"><title>'
+            f"{title}</title>"
             f"<style>{STYLE}</style></head><body><h1>{title}</h1>"
             f"{''.join(self._parts)}</body></html>\n",
         )

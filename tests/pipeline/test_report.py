@@ -41,6 +41,13 @@ def test_a_page_asks_for_nothing_else(tmp_path: Path) -> None:
     assert "url(http" not in page
 
 
+def test_a_page_fits_a_phone_and_goes_by_the_reader_s_choice_of_dark(tmp_path: Path) -> None:
+    page = page_of(Report("small"), tmp_path)
+    assert '<meta name="viewport" content="width=device-width">' in page
+    assert "color-scheme: light dark" in page
+    assert "@media (prefers-color-scheme: dark)" in page and "@media (max-width: 40rem)" in page
+
+
 def test_numbers_are_short_and_large_ones_grouped(tmp_path: Path) -> None:
     report = Report("numbers")
     report.table(("a", "b", "c", "d"), [(1234567, 0.123456, 98765.4, None), (0.0, 2e-7, 1, 2)])
