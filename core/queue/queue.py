@@ -26,14 +26,7 @@ from covey.core.dispatch.membership import Membership, Start
 from covey.core.dispatch.placement import Placement
 from covey.core.dispatch.rules import rules_of
 from covey.core.dispatch.state import DispatchState
-from covey.core.events.event import (
-    ACK,
-    ENQUEUE,
-    RECOVER,
-    RECOVERED_AT_ONCE,
-    EventKind,
-    QueueEvents,
-)
+from covey.core.events.event import ACK, ENQUEUE, RECOVER, RECOVERED_AT_ONCE, EventKind, QueueEvents
 from covey.core.model.consumer import Consumer, Source, Window
 from covey.core.model.entry import (
     ACCEPTED,
