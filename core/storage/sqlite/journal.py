@@ -332,12 +332,14 @@ def _read(segment: Segment, at: int) -> Arrival:
     blob = segment.read(at, READ_SIZE)
     _, size, expires_ms, due_ms, priority, kinds, names, heads, bodies = RECORD.unpack_from(blob)
     start = RECORD.size
-    length = start + kinds + names + heads + bodies
-    if length > len(blob):
-        blob = segment.read(at, length)
     middle = start + kinds
     end = middle + names
     body = end + heads
+    if body + bodies <= len(blob):
+        content = blob[body : body + bodies]
+    else:  # a large body is read by itself: to cut it out would be a copy under the GIL
+        blob = segment.read(at, body)
+        content = segment.read(at + body, bodies)
     return (
         blob[middle:end].decode(),
         size,
@@ -346,7 +348,7 @@ def _read(segment: Segment, at: int) -> Arrival:
         due_ms,
         blob[start:middle].decode(),
         blob[end:body],
-        blob[body : body + bodies],
+        content,
     )
 
 

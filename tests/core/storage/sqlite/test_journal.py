@@ -13,7 +13,7 @@ from covey.core.queue.timers import PLACE
 from covey.core.storage.changes import Changes, add_rest, packed_rest
 from covey.core.storage.packing import SEQ_BITS, packed, place_of, places_of, unpacked
 from covey.core.storage.sqlite.journal import SEGMENT_MIN, SEGMENTS, Journal
-from covey.core.storage.sqlite.segments import segment_files
+from covey.core.storage.sqlite.segments import READ_SIZE, segment_files
 from covey.core.storage.sqlite.statements import carry_out
 from covey.core.storage.store import DurableRecord, NamedRecord
 from tests.core.storage.bench import queue_record
@@ -157,6 +157,17 @@ def test_a_batch_larger_than_a_segment_is_written_whole(tmp_path: Path) -> None:
     again.store.close()
     assert [len(body.body) for body in bench.page((1, 1), (1, 2))] == [5 * SMALL] * 2
     bench.store.close()
+
+
+def test_a_body_of_any_size_is_read_back_whole(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, 1 << 26)
+    sizes = [*range(READ_SIZE - 150, READ_SIZE + 150, 7), 0, 10 * READ_SIZE, 1 << 20]
+    for place, size in enumerate(sizes):
+        journal.commit(batch(place, 1, body=Random(size).randbytes(size)))
+    for place, size in enumerate(sizes):
+        (found,) = journal.bodies([place])
+        assert (found.seq, found.body) == (place, Random(size).randbytes(size))
+    journal.close()
 
 
 def test_arrivals_are_read_back_as_they_were_written() -> None:
