@@ -61,10 +61,12 @@ POSITION_BYTES: Final = 8
 class HashRing:
     """Consumers on a circle of 2 ** 64 positions."""
 
-    __slots__ = ("_consumers", "_points", "owners")
+    __slots__ = ("_consumers", "_is_sorted", "_left", "_points", "owners")
 
     def __init__(self) -> None:
         self._points: list[int] = []
+        self._is_sorted = True
+        self._left: set[int] = set()  # consumers whose points are still there
         self._consumers: set[int] = set()
         self.owners: dict[str, int] = {}  # answers of `find`, good until the ring changes
 
@@ -72,41 +74,58 @@ class HashRing:
         return consumer in self._consumers
 
     def __len__(self) -> int:
-        return len(self._points)
+        return len(self._in_order())
 
     def add(self, consumer: int, count: int) -> None:
         """Put `count` points of a new consumer on the circle."""
         assert 0 < consumer <= CONSUMER_MASK, f"consumer {consumer} has no place on the ring"
         assert consumer not in self._consumers, f"consumer {consumer} is on the ring already"
+        if consumer in self._left:
+            self._in_order()
         self._consumers.add(consumer)
         self.owners.clear()
         for i in range(count):
             self._points.append(position(f"{consumer}:{i}") << CONSUMER_BITS | consumer)
-        # One sort is cheap, since most is in order. Each single insert would move half the list.
-        self._points.sort()
+        self._is_sorted = False
 
     def remove(self, consumer: int) -> None:
         """Take the consumer's points away."""
         self._consumers.discard(consumer)
         self.owners.clear()
-        self._points = [point for point in self._points if point & CONSUMER_MASK != consumer]
+        self._left.add(consumer)
+
+    def _in_order(self) -> list[int]:
+        """Return the points in order, without those of consumers that have left.
+
+        Both are done when somebody looks: very many consumers may come or go in a row. One sort is
+        cheap, since most is in order. Each single insert would move half the list.
+        """
+        if self._left:
+            left = self._left
+            self._points = [one for one in self._points if one & CONSUMER_MASK not in left]
+            self._left = set()
+        if not self._is_sorted:
+            self._points.sort()
+            self._is_sorted = True
+        return self._points
 
     def replace(self, old: int, new: int) -> None:
         """Give the points of `old` to `new`, which must not be on the ring; no other key moves."""
         assert new not in self._consumers, f"consumer {new} is on the ring already"
         self._consumers.discard(old)
+        points = self._in_order()
         self._consumers.add(new)
         self.owners.clear()
-        for i, point in enumerate(self._points):
+        for i, point in enumerate(points):
             if point & CONSUMER_MASK == old:
-                self._points[i] = point ^ old ^ new
-        self._points.sort()
+                points[i] = point ^ old ^ new
+        self._is_sorted = False
 
     def find(self, key: str, skip: frozenset[int] = NONE) -> int:
         """Return the first consumer clockwise of the key that is not to be skipped, else 0."""
         if not skip:
             return self.owners.get(key, FREE) or self._look_up(key)
-        points = self._points
+        points = self._in_order()
         start = bisect_left(points, position(key) << CONSUMER_BITS)
         for i in range(start, start + len(points)):
             consumer = points[i % len(points)] & CONSUMER_MASK
@@ -115,7 +134,7 @@ class HashRing:
         return FREE
 
     def _look_up(self, key: str) -> int:
-        points = self._points
+        points = self._in_order()
         if not points:
             return FREE
         start = bisect_left(points, position(key) << CONSUMER_BITS)

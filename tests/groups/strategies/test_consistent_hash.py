@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -253,3 +254,24 @@ def test_what_is_remembered_is_bounded() -> None:
     for number in range(OWNERS_KEPT + 10):
         ring.find(str(number))
     assert len(ring.owners) == 10
+
+
+def test_who_comes_and_goes_between_two_questions_leaves_the_ring_as_if_asked_each_time() -> None:
+    for seed in range(30):
+        random = Random(seed)
+        ring, members = HashRing(), set[int]()
+        for _ in range(60):
+            number = random.randrange(1, 9)
+            if number in members:
+                ring.remove(number)
+                members.remove(number)
+            else:
+                ring.add(number, 5)
+                members.add(number)
+            if random.random() < 0.2:
+                fresh = HashRing()
+                for member in sorted(members):
+                    fresh.add(member, 5)
+                keys = [f"g{key}" for key in range(40)]
+                assert [ring.find(key) for key in keys] == [fresh.find(key) for key in keys]
+                assert len(ring) == 5 * len(members)
