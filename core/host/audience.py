@@ -12,6 +12,8 @@ that it may not read. Its permissions are checked when the topic meets the liste
 
 from __future__ import annotations
 
+from typing import Final
+
 from covey.core.clock import Clock
 from covey.core.host.subscription import Durable, Subscription
 from covey.core.host.topic import Topic
@@ -19,6 +21,9 @@ from covey.core.naming.destination import TEMPORARY_ROOT, Kind
 from covey.core.naming.pattern import Pattern
 from covey.core.naming.pattern_index import PatternIndex
 from covey.core.naming.policies import Policies
+from covey.core.security.users import Verb
+
+OWN: Final = -1  # in place of a size
 
 
 class Audience:
@@ -37,10 +42,29 @@ class Audience:
         topic.met = self.newest
         if topic.name.startswith(TEMPORARY_ROOT):
             return
-        for subscription in self._subscriptions.matching(topic.name):
-            self._admit(subscription, topic)
+        self._meet_readers(topic)
         for durable in self._durables.matching(topic.name):
             self.admit_durable(durable, topic)
+
+    def _meet_readers(self, topic: Topic) -> None:
+        """Let connected readers hear a topic.
+
+        There may be tens of thousands, so the topic's policy is asked for once, and the rights of
+        each login once.
+        """
+        answers: dict[tuple[int, Verb], bool] = {}
+        buffer_size = 0
+        for subscription in self._subscriptions.matching(topic.name):
+            if topic in subscription.topics:
+                continue
+            asked = id(subscription.session.identity), subscription.verb
+            answer = answers.get(asked)
+            if answer is None:
+                answer = answers[asked] = subscription.may_read(Kind.TOPIC, topic.name)
+                buffer_size = buffer_size or self._own_buffer_size(topic)
+            if answer:
+                size = subscription.buffer_size if buffer_size == OWN else buffer_size
+                subscription.listen(topic, size, self._clock)
 
     def listen(self, subscription: Subscription, topic: Topic) -> None:
         """Let a subscription hear a topic, with the buffer that the topic's policy allows."""
@@ -53,9 +77,14 @@ class Audience:
             subscription.feed.allow(self._buffer_size(subscription, first))
 
     def _buffer_size(self, subscription: Subscription, topic: Topic) -> int:
+        size = self._own_buffer_size(topic)
+        return subscription.buffer_size if size == OWN else size
+
+    def _own_buffer_size(self, topic: Topic) -> int:
+        """Return the buffer that a topic's policy gives to its readers; OWN: each has its own."""
         if self.policies.slow_consumer(topic.name) == "queue":
             return self.policies.broker.memory_window_queue
-        return subscription.buffer_size
+        return OWN
 
     def add(self, subscription: Subscription, pattern: Pattern) -> None:
         """Let a subscription hear every topic that its pattern matches."""
