@@ -482,6 +482,9 @@ class Fold:
         self._next_mark = marks[self._marks].eid if self._marks < len(marks) else NEVER
         runs = [mark for mark in marks[: self._marks] if mark.what in (RESTART, UNKNOWN, CUT)]
         self._doubt_from = runs[-1].doubt_from if runs else self._queue.doubt_from
+        for changes in (self._new_in_doubt, self._done_in_doubt):
+            for seq in [seq for seq, eid in changes.items() if 0 < eid <= self._doubt_from]:
+                del changes[seq]  # it is in the store by now
         for holders in self._states.values():
             for holder in holders:
                 if holder:

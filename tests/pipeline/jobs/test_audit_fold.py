@@ -290,6 +290,20 @@ def test_a_delivery_to_one_who_never_joined_is_found() -> None:
     assert [(one.kind, one.consumer) for one in fold.violations] == [("stranger", 8)]
 
 
+def test_a_state_forgets_what_has_reached_the_store_by_now() -> None:
+    queue = Surroundings(begins_whole=True, begins_known=True)
+    queue.doubt_from = 0
+    fold = Fold(queue, is_grouped=True)
+    fold.take(1, EventKind.ENQUEUE, 0, 1, True)
+    fold.take(2, EventKind.DELIVER, 7, 1)
+    fold.take(3, EventKind.ACK, 7, 1)
+    assert not fold.is_idle  # a restart may undo it
+    queue.doubt_from = 3
+    later = Fold(queue, is_grouped=True)
+    later.load(json.loads(json.dumps(fold.saved())))
+    assert later.is_idle
+
+
 def test_a_fold_that_was_saved_goes_on_as_if_it_had_not() -> None:
     story = KEPT + "back 2 kept, in 9, in 10, out 2 to 1, out 10 to 1, ack 2 by 1"
     known = folded(story, known=True)
