@@ -22,10 +22,8 @@ from typing import Final
 import psycopg
 
 from covey.core.errors import StoreBusyError
-from covey.core.storage.postgres.lease import IDLE_S, Lease, connect, one_line
+from covey.core.storage.postgres.lease import Lease, connect, one_line
 from covey.core.storage.postgres.schema import Connection
-
-__all__ = ["IDLE_S", "IdleLeases"]
 
 AGAIN_S: Final = 0.5  # after a failure, until the server is asked again
 

@@ -9,8 +9,8 @@ import pytest
 
 from covey.core.errors import StoreBusyError
 from covey.core.storage import open_leased, open_members
-from covey.core.storage.postgres.idle import IDLE_S, IdleLeases
-from covey.core.storage.postgres.lease import FENCE, FencedError, Lease
+from covey.core.storage.postgres.idle import IdleLeases
+from covey.core.storage.postgres.lease import FENCE, IDLE_S, FencedError, Lease
 from covey.core.storage.postgres.schema import prepare
 from covey.core.storage.store import MessageStore
 from tests.core.storage.bench import StoreBench
