@@ -72,6 +72,7 @@ UNDERSTOOD: Final = {
     "default-group-rebalance": "false",
     "default-group-first-key": "JMSXGroupFirstForConsumer",
 }
+AUTO_CREATE: Final = ("auto-create-queues", "auto-create-addresses")
 WORDS: Final = {"delimiter": ".", "any-words": "#", "single-word": "*"}
 OPEN: Final = (
     "security-enabled is false, so security-settings meant nothing: here users log in all the same"
@@ -233,6 +234,9 @@ def _values(element: Element, found: Imported) -> dict[str, str]:
     }
     for name, value in values.items():
         if name in SETTINGS or (name in UNDERSTOOD and UNDERSTOOD[name] in ("", value)):
+            continue
+        if name in AUTO_CREATE:
+            found.notes.append(f"{name} {value}: auto_create of [broker] is about all names")
             continue
         told = f" {value}" if name in UNDERSTOOD else ""
         found.notes.append(f"<address-setting {name}>{told} has no counterpart")
