@@ -14,7 +14,6 @@ for.
 
 from __future__ import annotations
 
-import time
 from contextlib import suppress
 from threading import Event
 from typing import Final
@@ -42,9 +41,8 @@ def name_of(number: int) -> str:
 
 def end_former(connection: Connection, number: int, lease_s: float) -> None:
     """End what others have begun to write to a virtual host and cannot finish."""
-    deadline = time.monotonic() + min(lease_s, PATIENCE_MAX_S)
+    looks = int(min(lease_s, PATIENCE_MAX_S) / LOOK_S)
     with suppress(psycopg.Error):  # it may be forbidden: then what is locked is waited for
-        while connection.execute(END, (name_of(number),)).fetchall():
-            if time.monotonic() > deadline:
-                return
+        while connection.execute(END, (name_of(number),)).fetchall() and looks > 0:
+            looks -= 1
             Event().wait(LOOK_S)
