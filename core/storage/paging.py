@@ -283,7 +283,11 @@ class Pager:
         loaded = storage_state.loaded
         while loaded and loaded[0].state == GONE:
             loaded.popleft()
-        while len(loaded) > LOADED_MIN and self._is_over(queue):
+        # Each level of each view reads its own next messages: what one has read must not leave for
+        # another, or both would read for ever.
+        places = len(queue.state.views) * len(queue.state.levels)
+        least = max(LOADED_MIN, PAGE_MESSAGES * (places + 1))
+        while len(loaded) > least and self._is_over(queue):
             self.put_out(queue, loaded.popleft())
         if len(loaded) > storage_state.loaded_limit:
             storage_state.loaded = deque(entry for entry in loaded if entry.state != GONE)

@@ -343,6 +343,29 @@ def test_bodies_of_a_queue_that_was_deleted_meanwhile_are_no_damage(tmp_path: Pa
     house.store.close()
 
 
+def test_levels_and_views_that_wait_do_not_take_each_others_messages_out_of_memory(
+    tmp_path: Path,
+) -> None:
+    limits = windows(0, 0).model_copy(update={"queue": (QueueSettings(priorities=5),)})
+    house = House(tmp_path, limits)
+    readers = []
+    for number in range(120):
+        note = Note(b"%08d" % number + BODY)
+        note.priority = 2 + number % 5
+        house.publish("a", note)
+    house.rest()
+    for size in (0, 1, 2):
+        reader = Reader(Window(1))
+        reader.selector = compile_selector(f"size > {size}")
+        house.queue("a").join(reader, 0.0)
+        house.rest()  # it comes to rest, although nobody takes what was read
+        readers.append(reader)
+    assert [len(reader.entries) for reader in readers] == [1, 1, 1]
+    got = sum(len(drain(house, reader)) for reader in [*readers, house.reader("a", 5)])
+    assert got == 120
+    house.store.close()
+
+
 @pytest.mark.parametrize("strategy", ["simple", "hash-buckets", "consistent-hash"])
 def test_random_traffic_over_a_tiny_window_loses_nothing_and_keeps_group_order(
     tmp_path: Path, strategy: str
