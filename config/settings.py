@@ -186,6 +186,8 @@ class BrokerSettings(Record):
     """Bytes of message bodies one queue keeps in memory; the rest lives in the store."""
     memory_window_total: Size = 64 * MIB
     """Bytes of message bodies all queues keep in memory together."""
+    memory_entries_queue: Count = 50_000
+    """Waiting messages of a queue, with no body in memory, above which it is packed in memory."""
     topic_batch: SomeSize = 64 * KIB
     """Bytes a topic hands out together; by so much may a reader's buffer exceed its limit."""
     memory_limit: Size = 0

@@ -18,7 +18,8 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from itertools import islice
+from itertools import groupby, islice
+from operator import itemgetter
 from typing import Final, TypeVar
 
 from covey.config.queues import GroupSettings, QueueSettings
@@ -27,7 +28,6 @@ from covey.core.host.virtual_host import VirtualHost
 from covey.core.naming.destination import DURABLE_PREFIX
 from covey.core.publishing.arrivals import restore
 from covey.core.queue.queue import Queue
-from covey.core.queue.timers import PLACE
 from covey.core.selector import compile_selector
 from covey.core.storage.commits import Commits
 from covey.core.storage.ledger import FLOOR, SYNTAX
@@ -74,6 +74,7 @@ class Recovery:
     def __init__(self, hosts: list[VirtualHost], commits: Commits) -> None:
         self._hosts = {host.id: host for host in hosts}
         self._commits = commits
+        self._entries_max = 0 if commits.pager is None else commits.pager.entries_max
         self._queues: dict[int, Queue] = {}
         self._known: set[int] = set()  # numbers of queues that have a row
         self._others: dict[int, int] = {}  # messages of unknown queues, by the store's numbers
@@ -146,15 +147,13 @@ class Recovery:
 
     def _place_messages(self, records: list[MessageRecord]) -> None:
         """Bring messages back; those of unknown queues are counted."""
-        for record in records:
-            queue = self._queues.get(record.queue)
+        for number, run in groupby(records, itemgetter(0)):
+            of_queue = list(run)
+            queue = self._queues.get(number)
             if queue is None:
-                self._others[record.queue] = self._others.get(record.queue, 0) + 1
-            elif record.seq < PLACE:
-                restore(queue, record)
+                self._others[number] = self._others.get(number, 0) + len(of_queue)
             else:
-                queue.timers.delayed.restore(record)
-                queue.mark()
+                restore(queue, of_queue, self._entries_max)
 
     def _leave(self) -> None:
         """Leave rows of unknown queues on disk, and never give their numbers to other queues.

@@ -141,8 +141,8 @@ class Turns(QueueOwner):
                     self.soonest = min(self.soonest, due)
                 elif self._timed:
                     self._timed.pop(queue, None)
-            if self._pager is not None:
-                self._pager.serve(queue)
+            if self._pager is not None and self._pager.serve(queue):
+                unfinished.append(queue)
             if self._stopwatch is not None and dirty and self._stopwatch() >= deadline:
                 return False
         return True

@@ -6,7 +6,8 @@ Read `lane` first (one group's messages, and the gate that keeps a group whole),
 they share. `membership` is how consumers come and go, `asking` which lanes this may concern,
 `admission` what selectors and exclusive consumers allow, `claims` who wants one group alone,
 `rules` what the group policy says. `ungrouped` and `level` are the messages without a group,
-`browsing` the copies for those who only look, `index` finds an entry by its number.
+`browsing` the copies for those who only look, `index` finds an entry by its number,
+`backlog` packs the entries of a long queue.
 
 Imports `model`, `events` and the strategy interface of `covey.groups`.
 """

@@ -98,7 +98,7 @@ class Admission:
     def _set_aside(self, lane: Lane, head: Entry) -> None:
         state = self.state
         state.budget -= 1
-        lane.pop(head)
+        lane.pop(head, state.index)
         head.state = ASIDE
         state.record(EventKind.ASIDE, lane.name, 0, head.seq)
         if lane.aside is None:
@@ -163,7 +163,7 @@ class Exclusions:
         refused.add(entry.seq)
         consumer.view.forget(entry.seq, entry.lane.rank)
         if len(refused) > 2 * self.state.index.count + SPARED:
-            gone = [seq for seq in refused if self.state.index.get(seq) is None]
+            gone = [seq for seq in refused if not self.state.index.has(seq)]
             refused.difference_update(gone)
         return True
 

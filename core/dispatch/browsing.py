@@ -66,7 +66,7 @@ def browse(state: DispatchState, browser: Consumer) -> None:
         if not browser.is_willing():
             browser.window.stall(browser)
             return
-        entry = index.at_or_after(browser.cursor)
+        entry = index.look_from(browser.cursor)
         if entry is None:
             if browser.browse_ends:
                 browser.browse_ends = False

@@ -22,6 +22,7 @@ from collections.abc import Callable
 from heapq import heappop
 from typing import Final
 
+from covey.core.dispatch.backlog import Backlog
 from covey.core.dispatch.browsing import browse
 from covey.core.dispatch.lane import READY, Lane
 from covey.core.dispatch.level import NOTHING
@@ -54,6 +55,7 @@ class Dispatch:
         self.place = 0  # places in the lines are numbered per queue
         self.turn = 0  # counts assignments, for "longest without one"
         self.ungrouped = Ungrouped(state, placement.admission)
+        self.backlog = Backlog(state)
 
     def offer(self, consumer: Consumer) -> None:
         """Give a consumer that can take something its places in the lines."""
@@ -290,7 +292,7 @@ class Dispatch:
         assert message is not None
         if state.hot and state.hot[0] == entry.seq:
             heappop(state.hot)  # the head's place is void now; most often it is on top
-        lane.pop(entry)
+        lane.pop(entry, state.index)
         lane.unsettled += 1
         lane.holder = consumer
         if lane.is_fresh and lane.owner is consumer:

@@ -4,44 +4,117 @@
 A message costs eight bytes here, and is found by its number in O(1). Browsers and limits walk the
 entries in order. Nothing has to be repaired when entries vanish under such a walk: a browser keeps
 a number, not a pointer. Numbers are only ever added in ascending order, so pages are too.
+
+An entry that waits far from any consumer may be *packed*: then its place has its lane, and the
+columns of its page have the rest, 16 bytes in all instead of 130 (`core.dispatch.backlog` says
+which may be). Whoever asks for a packed entry by its number gets an entry again, which stays one
+until it is packed anew. Walks that only look (`look_from`, the iterator) get copies of packed ones:
+such a copy tells what is there, and whatever is done to it is lost.
 """
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Final
 
 from mypy_extensions import mypyc_attr
 
-from covey.core.model.entry import Entry
+from covey.core.dispatch.lane import Lane
+from covey.core.model.entry import KEPT, PENDING, Entry
 
 PAGE_BITS: Final = 8
 PAGE_SIZE: Final = 1 << PAGE_BITS
 PAGE_MASK: Final = PAGE_SIZE - 1
+WORD: Final = "I"  # four bytes; a number that does not fit keeps its entry from being packed
+WORD_MAX: Final = 0xFFFF_FFFF
+COLUMN: Final = bytes(4 * PAGE_SIZE)  # the zeros that a column begins with
+MS_PER_S: Final = 1000
+LAST_MS: Final = MS_PER_S - 1
 
 
 class IndexPage:
-    """256 places; `live` says how many are taken, so that an empty page can go."""
+    """256 places; `live` says how many are taken, so that an empty page can go.
 
-    __slots__ = ("live", "places")
+    A place has an entry, the lane of a packed entry, or nothing. The columns are there only while a
+    packed entry needs them.
+    """
+
+    __slots__ = ("expiries", "links", "live", "packed", "places", "sizes", "tries")
 
     def __init__(self) -> None:
-        self.places: list[Entry | None] = [None] * PAGE_SIZE
+        self.places: list[Entry | Lane | None] = [None] * PAGE_SIZE
         self.live = 0
+        self.packed = 0
+        self.links: array[int] | None = None  # how far the next number of the lane is, 0: no next
+        self.sizes: array[int] | None = None
+        # The seconds in which they expire: without its body, an entry keeps no more than that.
+        self.expiries: array[int] | None = None
+        self.tries: array[int] | None = None  # how often each was delivered and came back
+
+    def pack(self, at: int, entry: Entry) -> bool:
+        """Put an entry's numbers in its place; False: they are too large."""
+        link = entry.next - entry.seq if entry.next else 0
+        second = entry.expires_ms // MS_PER_S
+        if link > WORD_MAX or entry.size > WORD_MAX:
+            return False
+        if second > WORD_MAX or entry.deliveries > WORD_MAX:
+            return False
+        if entry.expires_ms and not second:
+            return False  # 0 stands for "never"
+        links, sizes = self.links, self.sizes
+        if links is None or sizes is None:
+            links = self.links = array(WORD, COLUMN)
+            sizes = self.sizes = array(WORD, COLUMN)
+        links[at] = link
+        sizes[at] = entry.size
+        if self.expiries is None and second:
+            self.expiries = array(WORD, COLUMN)
+        if self.expiries is not None:
+            self.expiries[at] = second
+        if self.tries is None and entry.deliveries:
+            self.tries = array(WORD, COLUMN)
+        if self.tries is not None:
+            self.tries[at] = entry.deliveries
+        self.places[at] = entry.lane
+        self.packed += 1
+        return True
+
+    def unpacked(self, seq: int, lane: Lane) -> Entry:
+        """Return a packed entry as an entry; the place stays as it is."""
+        at = seq & PAGE_MASK
+        entry = Entry(seq, None, lane, PENDING)
+        entry.marks = KEPT
+        if self.links is not None and self.sizes is not None:
+            link = self.links[at]
+            if link:
+                entry.next = seq + link
+            entry.size = self.sizes[at]
+        if self.expiries is not None:
+            second = self.expiries[at]
+            entry.expires_ms = second * MS_PER_S + LAST_MS if second else 0
+        if self.tries is not None:
+            entry.deliveries = self.tries[at]
+        return entry
+
+    def drop_columns(self) -> None:
+        """Let the columns go: nothing is packed any more."""
+        self.links = self.sizes = self.expiries = self.tries = None
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)  # a test counts its look-ups
 class Index:
     """A queue's entries, in the order of their numbers."""
 
-    __slots__ = ("_dead_pages", "_order", "_pages", "count")
+    __slots__ = ("_dead_pages", "_order", "_pages", "count", "packed")
 
     def __init__(self) -> None:
         self._pages: dict[int, IndexPage] = {}
         self._order: list[int] = []  # page numbers ascending; dead ones are dropped in bulk
         self._dead_pages = 0
         self.count = 0
+        self.packed = 0
 
     def add(self, entry: Entry) -> None:
         """Add an entry whose number is above all others'."""
@@ -56,7 +129,15 @@ class Index:
     def get(self, seq: int) -> Entry | None:
         """Return the entry with this number, None if there is none."""
         page = self._pages.get(seq >> PAGE_BITS)
-        return None if page is None else page.places[seq & PAGE_MASK]
+        if page is None:
+            return None
+        place = page.places[seq & PAGE_MASK]
+        return self._unpack(page, seq, place) if isinstance(place, Lane) else place
+
+    def has(self, seq: int) -> bool:
+        """Return True if there is an entry with this number."""
+        page = self._pages.get(seq >> PAGE_BITS)
+        return page is not None and page.places[seq & PAGE_MASK] is not None
 
     def remove(self, seq: int) -> None:
         """Take an entry out; the number is never used again."""
@@ -69,27 +150,27 @@ class Index:
         if page.live == 0 and number != self._order[-1]:
             self._drop_page(number)
 
+    # In the order of numbers.
+
     def at_or_after(self, seq: int) -> Entry | None:
         """Return the first entry whose number is `seq` or above."""
-        at = bisect_left(self._order, seq >> PAGE_BITS)
-        start = seq & PAGE_MASK
-        while at < len(self._order):
-            number = self._order[at]
-            page = self._pages.get(number)
-            if page is not None:
-                if number != seq >> PAGE_BITS:
-                    start = 0
-                for place in range(start, PAGE_SIZE):
-                    entry = page.places[place]
-                    if entry is not None:
-                        return entry
-            at += 1
-        return None
+        found = self._next_taken(seq)
+        return None if found < 0 else self.get(found)
 
-    def page_from(self, seq: int) -> tuple[list[Entry], int]:
-        """Return the entries of the next page that has some at `seq` or above.
+    def look_from(self, seq: int) -> Entry | None:
+        """Return the first entry whose number is `seq` or above, to be looked at only."""
+        found = self._next_taken(seq)
+        if found < 0:
+            return None
+        page = self._pages[found >> PAGE_BITS]
+        place = page.places[found & PAGE_MASK]
+        return page.unpacked(found, place) if isinstance(place, Lane) else place
 
-        With them comes the number to go on from, -1 if these were the last.
+    def ungrouped_from(self, seq: int, rank: int) -> tuple[list[Entry], int, int]:
+        """Return the entries without a group of a rank in the next page that has any entry.
+
+        With them come how many entries the page has, and the number to go on from, -1 if it was the
+        last page.
         """
         at = bisect_left(self._order, seq >> PAGE_BITS)
         while at < len(self._order):
@@ -99,29 +180,119 @@ class Index:
             if page is None or not page.live:
                 continue
             first = seq & PAGE_MASK if number == seq >> PAGE_BITS else 0
-            found = [entry for entry in page.places[first:] if entry is not None]
-            if found:
+            found: list[Entry] = []
+            count = 0
+            for offset in range(first, PAGE_SIZE):
+                place = page.places[offset]
+                if place is None:
+                    continue
+                count += 1
+                lane = place if isinstance(place, Lane) else place.lane
+                if not lane.is_grouped and lane.rank == rank:
+                    entry = self.get(number << PAGE_BITS | offset)
+                    if entry is not None:
+                        found.append(entry)
+            if count:
                 is_last = at >= len(self._order)
-                return found, -1 if is_last else (number + 1) << PAGE_BITS
-        return [], -1
+                return found, count, -1 if is_last else (number + 1) << PAGE_BITS
+        return [], 0, -1
 
     def __iter__(self) -> Iterator[Entry]:
-        """Walk all entries in order. The index must not change meanwhile."""
+        """Walk all entries in order, to look at them. The index must not change meanwhile."""
         for number in self._order:
             page = self._pages.get(number)
             if page is not None:
-                for entry in page.places:
-                    if entry is not None:
-                        yield entry
+                for offset, place in enumerate(page.places):
+                    if isinstance(place, Lane):
+                        yield page.unpacked(number << PAGE_BITS | offset, place)
+                    elif place is not None:
+                        yield place
 
-    def take_page(self) -> list[Entry]:
-        """Take the entries of one page out, the newest first; none if there are no more."""
+    def drop_newest_page(self) -> int:
+        """Free the entries of one page, the newest first; return how many, 0 if none are left."""
         while self._order:
             page = self._pages.pop(self._order.pop(), None)
             if page is not None and page.live:
                 self.count -= page.live
-                return [entry for entry in page.places if entry is not None]
-        return []
+                self.packed -= page.packed
+                for place in page.places:
+                    if isinstance(place, Entry):
+                        place.message = None
+                return page.live
+        return 0
+
+    def _next_taken(self, seq: int) -> int:
+        """Return the first number at `seq` or above that has an entry, -1 if there is none."""
+        at = bisect_left(self._order, seq >> PAGE_BITS)
+        while at < len(self._order):
+            number = self._order[at]
+            page = self._pages.get(number)
+            if page is not None:
+                start = seq & PAGE_MASK if number == seq >> PAGE_BITS else 0
+                for offset in range(start, PAGE_SIZE):
+                    if page.places[offset] is not None:
+                        return number << PAGE_BITS | offset
+            at += 1
+        return -1
+
+    # Along a lane.
+
+    def line(self, entry: Entry) -> Iterator[Entry]:
+        """Walk a lane's FIFO from an entry on."""
+        gone = entry.lane.gone
+        at: Entry | None = entry
+        while at is not None:
+            yield at
+            following = at.next
+            while gone is not None and following in gone:
+                following = gone[following]
+            at = self.get(following) if following else None
+
+    def following(self, seq: int) -> int:
+        """Return the number that a lane's FIFO has behind this one, 0 at its end."""
+        page = self._pages[seq >> PAGE_BITS]
+        place = page.places[seq & PAGE_MASK]
+        if isinstance(place, Entry):
+            return place.next
+        link = 0 if page.links is None else page.links[seq & PAGE_MASK]
+        return seq + link if link else 0
+
+    def link(self, seq: int, following: int) -> None:
+        """Let a number of a lane's FIFO be followed by another, or (0) by none."""
+        entry = self.get(seq)
+        assert entry is not None
+        entry.next = following
+
+    # Packed and unpacked.
+
+    def pages_from(self, number: int, most: int) -> list[int]:
+        """Return the next page numbers from one on, at most so many."""
+        at = bisect_left(self._order, number)
+        return self._order[at : at + most]
+
+    def unpacked_of(self, number: int) -> list[Entry]:
+        """Return the entries of a page that are not packed."""
+        page = self._pages.get(number)
+        if page is None or page.packed == page.live:
+            return []
+        return [place for place in page.places if isinstance(place, Entry)]
+
+    def pack(self, entry: Entry) -> bool:
+        """Make an entry a row of numbers; its object is forgotten. False: it stays an entry."""
+        page = self._pages[entry.seq >> PAGE_BITS]
+        if not page.pack(entry.seq & PAGE_MASK, entry):
+            return False
+        self.packed += 1
+        return True
+
+    def _unpack(self, page: IndexPage, seq: int, lane: Lane) -> Entry:
+        entry = page.unpacked(seq, lane)
+        page.places[seq & PAGE_MASK] = entry
+        page.packed -= 1
+        self.packed -= 1
+        if page.packed == 0:
+            page.drop_columns()
+        return entry
 
     def _new_page(self, number: int) -> IndexPage:
         newest = self._order[-1] if self._order else -1

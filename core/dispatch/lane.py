@@ -18,9 +18,13 @@
 The gate, the one rule that keeps a group whole: a message may go to consumer c only if the lane
 has no unsettled message or c is the one that holds them.
 
-The FIFO is threaded through the entries: a deque for each group would cost 600 bytes. Returned
-messages go into `back`, a heap that is made only when needed. The head is the first of the FIFO or
-of `back`, whichever has the smaller number. So a returned message is always at its sequence
+The FIFO is threaded through the entries: a deque for each group would cost 600 bytes. An entry
+knows the number of the next one, and not the next one itself. So what lies between the first and
+the last entry may be packed (`core.dispatch.backlog`), and the index makes it an entry again when
+the FIFO gets there. An entry that goes from the middle leaves its link behind, in `gone`.
+
+Returned messages go into `back`, a heap that is made only when needed. The head is the first of the
+FIFO or of `back`, whichever has the smaller number. So a returned message is always at its sequence
 position. Only `core.dispatch.placement` moves a lane between places.
 """
 
@@ -54,10 +58,10 @@ class Lane:
         "back",
         "blocked_since",
         "count",
-        "dead",
         "draining_since",
         "failures",
         "first",
+        "gone",
         "head",
         "hold_until",
         "holder",
@@ -85,7 +89,8 @@ class Lane:
         self.aside: set[int] | None = None  # numbers of set-aside entries
         self.head: Entry | None = None
         self.count = 0  # entries that are not gone, unsettled ones included
-        self.dead = 0  # gone entries still threaded in the FIFO, behind the head
+        # Numbers of the FIFO whose entries have gone, and the number behind each.
+        self.gone: dict[int, int] | None = None
         self.unsettled = 0
         self.owner: Consumer | None = None
         self.holder: Consumer | None = None
@@ -104,10 +109,13 @@ class Lane:
 
     def append(self, entry: Entry) -> None:
         """Put a new entry at the end."""
-        if self.last is None:
+        last = self.last
+        if last is None:
             self.first = entry
         else:
-            self.last.next = entry
+            last.next = entry.seq
+            if self.gone is not None and last.seq in self.gone:
+                self.gone[last.seq] = entry.seq
         self.last = entry
         self.count += 1
 
@@ -124,14 +132,8 @@ class Lane:
     def find_head(self, index: Index) -> Entry | None:
         """Return the oldest entry that waits; drop those before it that no longer do."""
         entry = self.first
-        while entry is not None and entry.state > STORING:
-            following = entry.next
-            entry.next = None
-            entry = following
-            self.dead = max(0, self.dead - 1)
-        self.first = entry
-        if entry is None:
-            self.last = None
+        if entry is not None and entry.state > STORING:
+            entry = self.first_living(index)
         if self.back is None:
             return entry
         returned = self._returned(index)
@@ -139,13 +141,17 @@ class Lane:
             return entry
         return returned if entry is None or returned.seq < entry.seq else entry
 
-    def pop(self, entry: Entry) -> None:
+    def pop(self, entry: Entry, index: Index) -> None:
         """Take the head out of the lane; the caller sets the head's state."""
         if entry is self.first:
-            self.first = entry.next
-            entry.next = None
+            following = entry.next
+            entry.next = 0
+            if self.gone is not None:
+                following = self._living(entry.seq, following)
+            self.first = index.get(following) if following else None
             if self.first is None:
                 self.last = None
+                self.gone = None
         elif self.back is not None:
             heappop(self.back)
 
@@ -153,33 +159,52 @@ class Lane:
         """Let go of all entries: the queue is gone."""
         self.first = self.last = self.head = None
         self.back = None
+        self.gone = None
 
-    def first_living(self) -> Entry | None:
+    def first_living(self, index: Index) -> Entry | None:
         """Return the first entry of the FIFO that waits; drop those before it that do not."""
         entry = self.first
         while entry is not None and entry.state > STORING:
-            self.pop(entry)
-            self.dead = max(0, self.dead - 1)
+            self.pop(entry, index)
             entry = self.first
         return entry
 
-    def relink(self) -> None:
-        """Drop every dead entry of the FIFO at once: done when most of it is dead."""
-        self.dead = 0
-        kept: Entry | None = None
-        entry = self.first
-        self.first = None
-        while entry is not None:
-            following = entry.next
-            entry.next = None
-            if entry.state <= STORING:
-                if kept is None:
-                    self.first = entry
-                else:
-                    kept.next = entry
-                kept = entry
-            entry = following
-        self.last = kept
+    def bury(self, entry: Entry) -> int:
+        """Keep the link of an entry that has gone from the middle; return how many are kept."""
+        if entry.next or entry is self.last:
+            if self.gone is None:
+                self.gone = {}
+            self.gone[entry.seq] = entry.next
+        return 0 if self.gone is None else len(self.gone)
+
+    def relink(self, index: Index) -> None:
+        """Let every link lead to an entry that is there: done when most of the FIFO is gone."""
+        first = self.first_living(index)
+        gone, self.gone = self.gone, None
+        if first is None or gone is None:
+            return
+        at = first.seq
+        while True:
+            linked = following = index.following(at)
+            while following in gone:
+                following = gone[following]
+            if following != linked:
+                index.link(at, following)
+            if not following:
+                break
+            at = following
+        self.last = index.get(at)
+
+    def _living(self, seq: int, following: int) -> int:
+        """Return the next number of the FIFO that has an entry; forget those before it."""
+        gone = self.gone
+        assert gone is not None
+        gone.pop(seq, 0)
+        while following in gone:
+            following = gone.pop(following)
+        if not gone:
+            self.gone = None
+        return following
 
     def _returned(self, index: Index) -> Entry | None:
         back = self.back

@@ -58,12 +58,9 @@ class Level:
 
     def read_on(self, index: Index, rank: int) -> int:
         """Put the next page of the index behind `todo`; return how many entries it had."""
-        entries, self.unread = index.page_from(self.unread)
-        for entry in entries:
-            lane = entry.lane
-            if not lane.is_grouped and lane.rank == rank and entry.state != GONE:
-                self.todo.append(entry)
-        return len(entries)
+        entries, count, self.unread = index.ungrouped_from(self.unread, rank)
+        self.todo.extend(entries)
+        return count
 
     def first_usable(self) -> Entry | None:
         """Return the next entry if it can go and none came back; for queues without selectors."""

@@ -26,7 +26,7 @@ from covey.core.events.event import ASSIGN, REVOKE, EventKind
 from covey.core.model.consumer import Consumer
 from covey.core.model.entry import PENDING, STORING, Entry
 
-RELINK_MIN: Final = 64  # below this many dead entries a relink is not worth its walk
+RELINK_MIN: Final = 64  # below this many gone entries a relink is not worth its walk
 UNREAD: Final = "its next message is being read from the store"
 
 
@@ -187,9 +187,9 @@ class Placement:
         if lane.head is entry or lane.count == 0:
             self.resolve(lane)
             return
-        lane.dead += 1
-        if lane.dead > RELINK_MIN and lane.dead > lane.count:
-            lane.relink()
+        buried = lane.bury(entry)
+        if buried > RELINK_MIN and buried > lane.count:
+            lane.relink(self.state.index)
 
     def _decide(self, lane: Lane, head: Entry) -> int:
         state = self.state

@@ -123,11 +123,11 @@ class Look(Job):
         if lane is None or lane.count == 0:
             return None
         index = self.queue.state.index
-        entry = index.at_or_after(cursor)
+        entry = index.look_from(cursor)
         for _ in range(SCANNED_AT_ONCE):
             if entry is None or entry.lane is lane:
                 return entry
-            entry = index.at_or_after(entry.seq + 1)
+            entry = index.look_from(entry.seq + 1)
         return entry
 
     def _show(self, entry: Entry) -> bool:

@@ -76,6 +76,7 @@ def _reconfigure(
     if broker.commits.pager is not None:
         broker.commits.pager.window_queue = settings.broker.memory_window_queue
         broker.commits.pager.window_total = settings.broker.memory_window_total
+        broker.commits.pager.entries_max = settings.broker.memory_entries_queue
     broker.host.rename(settings.virtual_host(broker.host.id).host_names)
     if policies is not None:
         broker.host.apply(policies)

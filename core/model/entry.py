@@ -10,6 +10,9 @@
 Invariants: an entry is in exactly one of these states. Only a PENDING entry can be delivered. An
 ACQUIRED entry is never dropped and never expires. An acquired entry *is* the delivery: the protocol
 gets the entry itself and hands it back to settle it. So nothing else is made per message.
+
+In a long backlog a PENDING entry far from any consumer may be a row of numbers instead of an object
+(`core.dispatch.index`). So whoever keeps an entry over several turns keeps its number.
 """
 
 from __future__ import annotations
@@ -78,7 +81,7 @@ class Entry:
         self.size = 0 if message is None else message.size
         self.expires_ms = 0 if message is None else message.expires_ms
         self.lane = lane
-        self.next: Entry | None = None  # the lane's FIFO is threaded through its entries
+        self.next = 0  # the number behind it in its lane's FIFO, 0 at the end
         self.state = state
         self.deliveries = 0  # how often it was delivered before and came back
         self.holder: Consumer | None = None

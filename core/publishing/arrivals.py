@@ -18,6 +18,8 @@ refuse a message (`check`, `needed`) are made before any message of its send is 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from covey.config.settings import BrokerSettings
 from covey.core.clock import Clock
 from covey.core.errors import RefusedError
@@ -26,7 +28,7 @@ from covey.core.model.entry import KEPT, PENDING, STORING, Entry
 from covey.core.model.message import Message
 from covey.core.queue.queue import Queue
 from covey.core.queue.quota import drop_newcomer, is_over, take_room
-from covey.core.queue.timers import Waiting
+from covey.core.queue.timers import PLACE, Waiting
 from covey.core.storage.commits import Commits
 from covey.core.storage.store import MessageRecord
 from covey.groups.key import GroupIdError
@@ -203,20 +205,34 @@ def _drop(queue: Queue, older: Entry | None) -> None:
         queue.drop(older, EventKind.DROP)
 
 
-def restore(queue: Queue, record: MessageRecord) -> Entry:
-    """Put a recovered message back at its number, without its body; numbers must ascend."""
-    entry = _entry(queue, record.seq, record.group, record.priority, PENDING)
-    entry.size = queue.storage_state.shared(record.size)
-    entry.expires_ms = record.expires_ms
-    entry.deliveries = record.deliveries
-    entry.stored = KEPT
-    queue.storage_state.has_kept = True
-    queue.next_seq = max(queue.next_seq, record.seq + 1)
-    queue.insert(entry)
-    queue.counters.restored += 1
-    if entry.expires_ms:
-        entry.expires_ms = queue.timers.expiry.rounded(entry.expires_ms)
-    return entry
+def restore(queue: Queue, records: Sequence[MessageRecord], entries_max: int) -> None:
+    """Put recovered messages back at their numbers, without their bodies; numbers must ascend.
+
+    Beyond so many entries the queue is packed.
+    """
+    storage_state = queue.storage_state
+    expiry = queue.timers.expiry
+    storage_state.has_kept = True
+    for record in records:
+        _, seq, key, deliveries, size, priority, expires_ms, _ = record
+        if seq >= PLACE:
+            queue.timers.delayed.restore(record)
+            queue.mark()
+            continue
+        entry = _entry(queue, seq, key, priority, PENDING)
+        before = entry.lane.last
+        entry.size = storage_state.shared(size)
+        entry.expires_ms = expires_ms
+        entry.deliveries = deliveries
+        entry.marks = KEPT
+        if seq >= queue.next_seq:
+            queue.next_seq = seq + 1
+        queue.insert(entry)
+        if expires_ms:
+            entry.expires_ms = expiry.rounded(expires_ms)
+        queue.counters.restored += 1
+        if storage_state.out > entries_max:
+            queue.dispatch.backlog.recovered(entry, before)
 
 
 def _enter(queue: Queue, waiting: Waiting, state: int) -> Entry:

@@ -27,6 +27,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from mypy_extensions import mypyc_attr
@@ -137,7 +138,7 @@ class Group(Choice):
         lane = self.lane
         if lane is None:
             return None
-        first = lane.first_living()
+        first = lane.first_living(self.queue.state.index)
         back = self._next_returned()
         if back is not None and (first is None or back.seq < first.seq):
             return back
@@ -150,12 +151,9 @@ class Group(Choice):
 
     def ahead(self) -> list[Entry]:
         """Return the next messages of the lane's line."""
-        found: list[Entry] = []
-        entry = None if self.lane is None else self.lane.first_living()
-        while entry is not None and len(found) < READ_AHEAD:
-            found.append(entry)
-            entry = entry.next
-        return found
+        index = self.queue.state.index
+        entry = None if self.lane is None else self.lane.first_living(index)
+        return [] if entry is None else list(islice(index.line(entry), READ_AHEAD))
 
     def end(self) -> None:
         """Let the group go on."""
@@ -215,8 +213,11 @@ class Letters(Choice):
 
     def following(self) -> Entry | None:
         """Return the next message in the queue, chosen or not."""
-        entry = self.queue.state.index.at_or_after(self._cursor)
-        return entry if entry is not None and entry.seq <= self.last else None
+        index = self.queue.state.index
+        entry = index.look_from(self._cursor)
+        if entry is None or entry.seq > self.last:
+            return None
+        return index.get(entry.seq) if self.means(entry) else entry
 
     def means(self, entry: Entry) -> bool:
         """Return True if the message is of the group, and nobody holds it."""
@@ -232,11 +233,11 @@ class Letters(Choice):
         """Return the next messages in the queue, of the group if it is named."""
         found: list[Entry] = []
         index = self.queue.state.index
-        entry = index.at_or_after(self._cursor)
+        entry = index.look_from(self._cursor)
         while entry is not None and entry.seq <= self.last and len(found) < READ_AHEAD:
             if not self._group or entry.lane.name == self._group:
                 found.append(entry)
-            entry = index.at_or_after(entry.seq + 1)
+            entry = index.look_from(entry.seq + 1)
         return found
 
 
@@ -327,7 +328,7 @@ class Transfer(Job):
     def _remove(self, entry: Entry) -> None:
         self.count += 1
         if entry.lane.is_grouped and entry is entry.lane.first:
-            entry.lane.pop(entry)
+            entry.lane.pop(entry, self.queue.state.index)
         counters = self.queue.counters
         if self.kind is EventKind.DROP:
             counters.dropped += 1

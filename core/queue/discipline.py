@@ -72,12 +72,12 @@ class LastValues:
         self._newest[key] = seq
         if len(self._newest) > 2 * self._index.count + DEAD_SPARED:
             living = self._newest.items()
-            self._newest = {key: seq for key, seq in living if self._index.get(seq) is not None}
+            self._newest = {key: seq for key, seq in living if self._index.has(seq)}
 
     def is_outdated(self, entry: Entry) -> bool:
         """Return True if a newer message of the same key has come since, and is still there."""
         seq = self._newest.get(self.key_of(entry.content), 0)
-        return seq > entry.seq and self._index.get(seq) is not None
+        return seq > entry.seq and self._index.has(seq)
 
 
 DIGEST_BYTES: Final = 16

@@ -89,10 +89,7 @@ class Disposal(Job):
             lane = state.lanes.popitem()[1]
             lane.clear()
             yield 0
-        freed = state.index.take_page()
+        freed = state.index.drop_newest_page()
         while freed:
-            for entry in freed:
-                entry.message = None
-                entry.next = None
-            yield len(freed)
-            freed = state.index.take_page()
+            yield freed
+            freed = state.index.drop_newest_page()

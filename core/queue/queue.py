@@ -321,7 +321,7 @@ class Queue(Source):
     @property
     def first_seq(self) -> int:
         """Return the number of the first message here; if there is none, of the next to come."""
-        first = self.state.index.at_or_after(0)
+        first = self.state.index.look_from(0)
         return self.next_seq if first is None else first.seq
 
     @property

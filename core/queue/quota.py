@@ -150,7 +150,7 @@ def _can_drop(queue: Queue, count: int, size: int) -> bool:
             size -= entry.size
             if not is_over(queue, count, size):
                 return True
-        entry = index.at_or_after(entry.seq + 1)
+        entry = index.look_from(entry.seq + 1)
     return False
 
 

@@ -13,6 +13,7 @@ In a backlog an entry stays in memory and its body leaves memory. Rules:
   before they are asked. Nothing is ever decided about a message whose body is not in memory.
 - A body that came back, and that a selector then refused, leaves again. A body that only a browser
   looks at does not come back: it is read for the browser alone (`core.dispatch.browsing`).
+- Beyond `memory_entries_queue` the entries are packed, too (`core.dispatch.backlog`).
 - Even over the window the head of each lane is read. So the window may be exceeded by one message
   for each group, but no consumer ever waits for another one's backlog.
 
@@ -35,7 +36,6 @@ from typing import TYPE_CHECKING, Final
 
 from covey.config.settings import BrokerSettings
 from covey.core.dispatch.browsing import ReadAhead
-from covey.core.dispatch.lane import Lane
 from covey.core.dispatch.level import NOTHING
 from covey.core.errors import BrokerError
 from covey.core.events.event import EventKind
@@ -113,12 +113,12 @@ def ahead_of(queue: Queue, browser: Consumer, read_ahead: ReadAhead) -> list[Ent
         return []
     index = queue.state.index
     page = BodyBatch(set())
-    entry = index.at_or_after(max(read_ahead.ahead, browser.cursor))
+    entry = index.look_from(max(read_ahead.ahead, browser.cursor))
     while entry is not None and entry.message is None and entry.state != STORING:
         read_ahead.ahead = entry.seq + 1
         if not page.add(entry):
             break
-        entry = index.at_or_after(read_ahead.ahead)
+        entry = index.look_from(read_ahead.ahead)
     return page.entries
 
 
@@ -149,14 +149,9 @@ def _want_lanes(queue: Queue, page: BodyBatch, *, is_over: bool) -> None:
             return
         state.take_unread(lane)
         if state.lanes.get(lane.name) is lane:
-            page.add_all(islice(_line(lane), ahead))
-
-
-def _line(lane: Lane) -> Iterable[Entry]:
-    entry = lane.head
-    while entry is not None:
-        yield entry
-        entry = entry.next
+            head = lane.head
+            if head is not None:
+                page.add_all(islice(state.index.line(head), ahead))
 
 
 # Not Final, so that a test of the compiled pager can make them small.
@@ -190,6 +185,7 @@ class Pager:
         self.commits = commits
         self.window_queue = limits.memory_window_queue
         self.window_total = limits.memory_window_total
+        self.entries_max = limits.memory_entries_queue
         self.decoders = decoders
         self.bodies = bodies
         self.damages: list[str] = []
@@ -229,8 +225,11 @@ class Pager:
             elif entry.state == PENDING and queue.storage_state.number:
                 self.commits.spill(queue, entry)
 
-    def serve(self, queue: Queue) -> None:
-        """Look after a queue whose pump has run: count, put out, read ahead."""
+    def serve(self, queue: Queue) -> bool:
+        """Look after a queue whose pump has run: count, put out, read ahead, pack.
+
+        Return True if there is more to pack.
+        """
         storage_state = queue.storage_state
         resident = storage_state.resident if storage_state.number else 0  # 0: the queue was deleted
         self.bodies.total += resident - storage_state.counted
@@ -244,6 +243,9 @@ class Pager:
         if storage_state.out and storage_state.number:
             for browser in queue.state.browsers:
                 self._read_ahead(queue, browser)
+        if storage_state.out > self.entries_max and storage_state.number:
+            return queue.dispatch.backlog.sweep(storage_state.out, self.entries_max)
+        return False
 
     def _count(self, storage_state: StorageState, size: int) -> None:
         storage_state.resident += size
@@ -281,7 +283,7 @@ class Pager:
     def _trim_loaded(self, queue: Queue) -> None:
         storage_state = queue.storage_state
         loaded = storage_state.loaded
-        while loaded and loaded[0].state == GONE:
+        while loaded and loaded[0].message is None:
             loaded.popleft()
         # Each level of each view reads its own next messages: what one has read must not leave for
         # another, or both would read for ever.
@@ -290,7 +292,7 @@ class Pager:
         while len(loaded) > least and self._is_over(queue):
             self.put_out(queue, loaded.popleft())
         if len(loaded) > storage_state.loaded_limit:
-            storage_state.loaded = deque(entry for entry in loaded if entry.state != GONE)
+            storage_state.loaded = deque(entry for entry in loaded if entry.message is not None)
             storage_state.loaded_limit = max(LOADED_MIN, 2 * len(storage_state.loaded))
 
     # In.

@@ -2,13 +2,14 @@
 
 The pager's rules without its store: what may go out, and what must be read before anybody waits.
 The referee is told which are out, since nothing is decided about a message that is not there.
+In some runs what is out is packed again and again, however few messages there are.
 """
 
 from __future__ import annotations
 
 from random import Random
 
-from covey.core.model.entry import ASIDE, PENDING, Entry
+from covey.core.model.entry import ASIDE, KEPT, PENDING, Entry
 from covey.core.model.message import Message
 from covey.core.queue.queue import Queue
 from covey.core.storage import paging as page
@@ -22,13 +23,22 @@ class Bodies:
         self.queue = queue
         self.referee = referee
         self.out: dict[int, Message] = {}
+        self.packed = 0  # how often an entry was packed
 
     def put_out(self, random: Random) -> None:
         """Put out some of what may go."""
         for entry in list(self.queue.state.index):
             if random.random() < 0.5 and self._may_go(entry):
                 self.out[entry.seq] = entry.content
+                entry.stored = KEPT  # as if it were in a store; the owner has none
                 self._set(entry, None)
+
+    def pack(self) -> None:
+        """Pack everything that may be packed."""
+        before = self.queue.state.index.packed
+        self.queue.dispatch.backlog.pack_all()
+        self.packed += self.queue.state.index.packed - before
+        self._check_packed()
 
     def read_some(self, random: Random) -> None:
         """Read some, wanted or not."""
@@ -52,6 +62,13 @@ class Bodies:
             return False
         return entry.lane.is_grouped or not any(view.back for view in state.views)
 
+    def _check_packed(self) -> None:
+        index = self.queue.state.index
+        real = [page.places for page in index._pages.values()]
+        entries = [place for places in real for place in places if isinstance(place, Entry)]
+        assert index.packed == index.count - len(entries)
+        assert all(index.get(entry.seq) is entry for entry in entries)
+
     def _read(self, seq: int) -> None:
         body = self.out.pop(seq)
         entry = self.queue.state.index.get(seq)
@@ -62,6 +79,10 @@ class Bodies:
     def _set(self, entry: Entry, body: Message | None) -> None:
         sign = 1 if body is None else -1
         entry.message = body
+        if entry.expires_ms:
+            expiry = self.queue.timers.expiry
+            exact = entry.expires_ms if body is None else body.expires_ms
+            entry.expires_ms = expiry.rounded(exact) if body is None else exact
         self.queue.storage_state.out += sign
         self.queue.storage_state.resident -= sign * entry.size
         self.referee.slips[entry.seq].is_out = body is None

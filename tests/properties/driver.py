@@ -98,6 +98,8 @@ class Driver:
         self.has_commits = chance() < 0.3
         self.has_expiry = chance() < 0.4
         self.has_paging = chance() < 0.4
+        self.packing = Random(f"{strategy} {seed} packing")  # leaves the other events as they were
+        self.pack_chance = self.packing.choice((0.0, 0.3, 1.0))
         self.has_priorities = chance() < 0.4
         self.has_claims = chance() < 0.4
         self.groups = GROUPS[: self.random.choice((2, 3, 5))]
@@ -135,6 +137,8 @@ class Driver:
         self.referee.pump_begins(self.now, self.wall_ms)
         self.referee.is_scan_limited = self.budget == 2
         self.referee.may_rebalance = 0 < self.queue.balancer.due <= self.now
+        if self.bodies.out and self.packing.random() < self.pack_chance:
+            self.bodies.pack()
         more = self.queue.pump(self.now, self.wall_ms, self.budget)
         if self.referee.may_rebalance:
             self.referee.see_rebalance()

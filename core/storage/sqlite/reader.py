@@ -18,10 +18,11 @@ import json
 import sqlite3
 import struct
 from collections.abc import Iterator
+from itertools import chain
 from typing import Final
 from zlib import crc32
 
-from covey.core.storage.packing import SEQ_BITS, SEQ_MASK, message_sum, row_sum
+from covey.core.storage.packing import MESSAGE_NUMBERS, SEQ_BITS, SEQ_MASK, row_sum
 from covey.core.storage.sqlite.schema import fold_mark
 from covey.core.storage.store import (
     DAMAGES_MAX,
@@ -49,10 +50,12 @@ RECORDS: Final = """
     from records
 """
 MESSAGES: Final = """
-    select id >> ?, id & ?, cast(grp as blob), cast(deliveries as integer),
+    select id, cast(grp as blob), cast(deliveries as integer),
         size, priority, expires_ms, due_ms, crc
     from messages order by id
 """
+ROWS: Final = 1000  # messages fetched at a time
+NAMES_MAX: Final = 100_000  # group ids whose texts and checksums are kept while messages are read
 IDS: Final = "select place >> ?, place & ?, digest from ids order by place"
 FIELDS: Final = 5  # of each body in the text: place, kind, two lengths, checksum
 JOINED: Final = """
@@ -89,7 +92,8 @@ def check_schema(connection: sqlite3.Connection) -> None:
     """Raise sqlite3.Error if the tables lack what the queries need: the first page is damaged."""
     for query in (QUEUES, DURABLES, RECORDS, "delete from messages where id in (1, 2)"):
         connection.execute(f"explain {query}")
-    for query in (MESSAGES, IDS, RANGE):
+    connection.execute(f"explain {MESSAGES}")
+    for query in (IDS, RANGE):
         connection.execute(f"explain {query}", (SEQ_BITS, SEQ_MASK))
 
 
@@ -146,17 +150,55 @@ def read_folded(connection: sqlite3.Connection) -> int:
 
 def read_messages(connection: sqlite3.Connection, damages: list[str]) -> Iterator[MessageRecord]:
     """Walk all messages without their bodies, queue by queue, ascending; damaged ones are noted."""
-    rows = connection.execute(MESSAGES, (SEQ_BITS, SEQ_MASK))
-    for queue, seq, group, deliveries, size, priority, expires_ms, due_ms, crc in rows:
-        try:
-            is_sound = crc is None or crc == message_sum(group, size, expires_ms, priority, due_ms)
-            name = group.decode()
-        except (TypeError, ValueError, struct.error):  # not even of the right type
-            is_sound = False
-        if is_sound:
-            yield MessageRecord(queue, seq, name, deliveries, size, priority, expires_ms, due_ms)
-        else:
-            _note(damages, f"message {seq} of queue number {queue}")
+    return chain.from_iterable(_Rows(connection, damages).batches())
+
+
+class _Rows:
+    """The rows of messages; there may be millions, so little is done for each."""
+
+    __slots__ = ("cursor", "damages", "names")
+
+    def __init__(self, connection: sqlite3.Connection, damages: list[str]) -> None:
+        self.cursor = connection.execute(MESSAGES)
+        self.damages = damages
+        self.names: dict[bytes, tuple[str, int]] = {}  # each group's text and its bytes' checksum
+
+    def batches(self) -> Iterator[list[MessageRecord]]:
+        """Read some rows after the others."""
+        while (found := self._read()) is not None:
+            yield found
+
+    def _read(self) -> list[MessageRecord] | None:
+        """Return the next rows whose checksum is right; None: there are no more rows."""
+        rows = self.cursor.fetchmany(ROWS)
+        if not rows:
+            return None
+        found: list[MessageRecord] = []
+        names = self.names
+        pack = MESSAGE_NUMBERS.pack
+        for place, group, deliveries, size, priority, expires_ms, due_ms, crc in rows:
+            known = names.get(group) if isinstance(group, bytes) else None
+            try:
+                if known is None:
+                    known = self._name(group)
+                name, begun = known
+                numbers = pack(size, expires_ms, priority, due_ms)
+                is_sound = crc is None or crc == crc32(numbers, begun)
+            except (TypeError, ValueError, struct.error):  # not even of the right type
+                is_sound = False
+            queue, seq = place >> SEQ_BITS, place & SEQ_MASK
+            if is_sound:
+                record = (queue, seq, name, deliveries, size, priority, expires_ms, due_ms)
+                found.append(tuple.__new__(MessageRecord, record))  # its own call costs thrice that
+            else:
+                _note(self.damages, f"message {seq} of queue number {queue}")
+        return found
+
+    def _name(self, group: bytes) -> tuple[str, int]:
+        known = group.decode(), crc32(group)
+        if len(self.names) < NAMES_MAX:
+            self.names[group] = known
+        return known
 
 
 def read_ids(connection: sqlite3.Connection) -> Iterator[IdRecord]:

@@ -4,7 +4,7 @@ A queue holds a backlog in many groups. Each of these groups is blocked: its own
 left. Meanwhile the messages of one other group come, are delivered and acknowledged, one by one. If
 the cost depended on the backlog or on the number of blocked groups, it would show here. Each
 backlog is measured in a process of its own, which also measures the memory of a waiting message and
-of a waiting group.
+of a waiting group. The longest backlog comes as from a restart: without bodies, and packed.
 
     python -m scripts.benchmark.workloads.dispatch BACKLOG GROUPS
 """
@@ -30,15 +30,21 @@ from covey.config.settings import Settings
 from covey.core.broker.broker import Broker
 from covey.core.model.consumer import Consumer, Window
 from covey.core.model.entry import Entry, Outcome
+from covey.core.publishing.arrivals import restore
 from covey.core.queue.owner import Unowned
 from covey.core.queue.queue import Queue
 from covey.core.security.users import Identity
 from covey.core.session import Session
+from covey.core.storage.store import MessageRecord
 from covey.groups import make
 from covey.groups.key import GroupKey
 from covey.protocols.stomp.message import Block, StompMessage
 
 BACKLOGS: Final = (100, 1_000, 10_000, 100_000, 1_000_000)
+RESTORED: Final = 10_000_000
+GROUPS_MAX: Final = 100_000
+ENTRIES_MAX: Final = 50_000  # what `memory_entries_queue` is by default
+PORTION: Final = 1000
 MESSAGES_PER_GROUP: Final = 10
 STEPS: Final = 2_000
 SERIES: Final = 7
@@ -80,6 +86,14 @@ def measure(say: Callable[[str], None]) -> list[Result]:
         results.append(result)
         say(f"{result.case:<32} {result.contender:<16} {result.text()} {result.unit}")
     notes = results[-1].notes
+    found = _child(RESTORED, GROUPS_MAX)
+    result = Result(f"dispatch, backlog {RESTORED:,}", "covey", "us/message", found.steps_us)
+    result.notes["bytes_per_message"] = found.size / RESTORED
+    results.append(result)
+    say(
+        f"{result.case:<32} {result.contender:<16} {result.text()} {result.unit},"
+        f" {result.notes['bytes_per_message']:.0f} bytes a packed message, with its groups"
+    )
     say(
         f"in memory: {notes['bytes_per_message']:.0f} bytes a waiting message of 16 bytes,"
         f" {notes['bytes_per_group']:.0f} bytes a group"
@@ -104,8 +118,11 @@ def run(backlog: int, groups: int) -> Finding:
     session = bench_session()
     before = _resident()
     block = Block(b"\ndestination:/queue/bench")
-    for number in range(backlog):
-        queue.enqueue(_message(block, f"g{number % groups}"))
+    if backlog < RESTORED:
+        for number in range(backlog):
+            queue.enqueue(_message(block, f"g{number % groups}"))
+    else:
+        _restore(queue, backlog, groups, block)
     used = _resident() - before
     queue.join(Taker(session, Window(groups)), 0.0)
     while queue.pump(0.0, 0, BUDGET):
@@ -115,6 +132,23 @@ def run(backlog: int, groups: int) -> Finding:
     gc.freeze()
     steps = [_series(queue, taker, block) for _ in range(SERIES)]
     return Finding(steps, used)
+
+
+def _restore(queue: Queue, backlog: int, groups: int, block: Block) -> None:
+    """Bring a backlog back, then the bodies that a consumer would get first."""
+    names = [f"g{number}" for number in range(groups)]
+    for first in range(1, backlog + 1, PORTION):
+        records = [
+            MessageRecord(1, seq, names[seq % groups], 0, 16, 4, 0, 0)
+            for seq in range(first, first + PORTION)
+        ]
+        restore(queue, records, ENTRIES_MAX)
+    while queue.dispatch.backlog.sweep(queue.storage_state.out, ENTRIES_MAX):
+        pass
+    for lane in list(queue.state.lanes.values()):
+        assert lane.head is not None
+        lane.head.message = _message(block, lane.name)
+        queue.placement.resolve(lane)
 
 
 def _series(queue: Queue, taker: Taker, block: Block) -> float:

@@ -20,7 +20,7 @@ class Filled:
     def take(self) -> int:
         head = self.lane.find_head(self.index)
         assert head is not None
-        self.lane.pop(head)
+        self.lane.pop(head, self.index)
         head.state = ACQUIRED
         return head.seq
 
@@ -28,6 +28,13 @@ class Filled:
         entry = self.entries[seq - 1]
         entry.state = PENDING
         self.lane.put_back(entry)
+
+    def drop(self, seq: int) -> None:
+        entry = self.entries[seq - 1]
+        entry.state = GONE
+        self.index.remove(seq)
+        if entry is not self.lane.first:
+            self.lane.bury(entry)
 
 
 def test_messages_leave_in_the_order_they_came() -> None:
@@ -49,15 +56,15 @@ def test_a_gone_entry_is_passed_wherever_it_stands() -> None:
     filled.take()
     filled.give_back(1)
     for seq in (1, 3):
-        filled.entries[seq - 1].state = GONE
+        filled.drop(seq)
     assert [filled.take() for _ in range(2)] == [2, 4]
 
 
 def test_relink_keeps_the_living_and_the_end_stays_open() -> None:
     filled = Filled(5)
     for seq in (1, 2, 5):
-        filled.entries[seq - 1].state = GONE
-    filled.lane.relink()
+        filled.drop(seq)
+    filled.lane.relink(filled.index)
     late = Entry(6, Letter(), filled.lane, PENDING)
     filled.index.add(late)
     filled.lane.append(late)

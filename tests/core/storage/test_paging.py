@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sqlite3
+import sys
 import tracemalloc
 from contextlib import closing
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from covey.config.queues import GroupSettings, QueueSettings
-from covey.config.settings import BrokerSettings, Settings
+from covey.config.settings import Settings
 from covey.core.model.consumer import Window
 from covey.core.model.entry import Entry, Outcome
 from covey.core.publishing.arrivals import restore
@@ -30,12 +31,20 @@ BODY = b"x" * 100
 WINDOW = 10 * len(BODY)
 
 
-@pytest.fixture(autouse=True)
-def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pages so small that a short test turns many of them."""
+entries_max = 50_000  # `small_pages` sets it for each test
+
+
+@pytest.fixture(autouse=True, params=[50_000, 0], ids=["", "packed"])
+def small_pages(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """Pages so small that a short test turns many of them; again with everything packed."""
+    monkeypatch.setattr(sys.modules[__name__], "entries_max", request.param)
     monkeypatch.setattr(page, "PAGE_MESSAGES", 8)
     monkeypatch.setattr(paging, "LOADED_MIN", 16)
     monkeypatch.setattr(paging, "SPILL_MESSAGES", 1)
+
+
+def windows(queue: int, total: int) -> Settings:
+    return small_windows(queue, total, entries_max)
 
 
 def filled(house: House, count: int, *, groups: int = 0, persistent: bool = True) -> list[bytes]:
@@ -81,7 +90,7 @@ def check_counts(house: House) -> None:
 def test_backlog_beyond_the_window_is_out_of_memory_and_comes_back_in_order(
     tmp_path: Path, groups: int, persistent: bool
 ) -> None:
-    house = House(tmp_path, small_windows(WINDOW, 10 * WINDOW))
+    house = House(tmp_path, windows(WINDOW, 10 * WINDOW))
     sent = filled(house, 200, groups=groups, persistent=persistent)
     check_counts(house)
     assert resident(house) <= WINDOW + 2 * (len(BODY) + 8)
@@ -98,7 +107,7 @@ def test_backlog_beyond_the_window_is_out_of_memory_and_comes_back_in_order(
 def test_message_that_was_out_is_not_delivered_after_its_time_even_within_its_second(
     tmp_path: Path,
 ) -> None:
-    house = House(tmp_path, small_windows(WINDOW, 10 * WINDOW))
+    house = House(tmp_path, windows(WINDOW, 10 * WINDOW))
     for number in range(40):
         note = Note(b"%08d" % number + BODY)
         note.expires_ms = 5_100 if number % 2 else 5_900
@@ -123,7 +132,7 @@ def test_message_beyond_the_window_takes_at_most_200_bytes(groups: int) -> None:
         for seq in range(1_000_000, 1_000_000 + count):
             group = f"group-{seq % groups}" if groups > 1 else ""
             expires_ms = 2_000_000_000_000 + seq * 3
-            restore(queue, MessageRecord(1, seq, group, 0, 1024, 4, expires_ms, 0))
+            restore(queue, [MessageRecord(1, seq, group, 0, 1024, 4, expires_ms, 0)], 10**9)
         size, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -131,7 +140,7 @@ def test_message_beyond_the_window_takes_at_most_200_bytes(groups: int) -> None:
 
 
 def test_window_of_all_queues_holds_for_a_queue_below_its_own(tmp_path: Path) -> None:
-    house = House(tmp_path, small_windows(10 * WINDOW, WINDOW))
+    house = House(tmp_path, windows(10 * WINDOW, WINDOW))
     filled(house, 100)
     assert resident(house) <= 2 * WINDOW
     assert len(drain(house, house.reader("a", 3))) == 100
@@ -139,7 +148,7 @@ def test_window_of_all_queues_holds_for_a_queue_below_its_own(tmp_path: Path) ->
 
 
 def test_memory_stays_at_the_window_while_a_backlog_drains(tmp_path: Path) -> None:
-    house = House(tmp_path, small_windows(WINDOW, 10 * WINDOW))
+    house = House(tmp_path, windows(WINDOW, 10 * WINDOW))
     filled(house, 300)
     reader = house.reader("a", 5)
     highest = 0
@@ -155,7 +164,7 @@ def test_memory_stays_at_the_window_while_a_backlog_drains(tmp_path: Path) -> No
 
 
 def test_selector_that_refuses_everything_does_not_fill_the_memory(tmp_path: Path) -> None:
-    house = House(tmp_path, small_windows(WINDOW, 10 * WINDOW))
+    house = House(tmp_path, windows(WINDOW, 10 * WINDOW))
     filled(house, 200)
     picky = Reader(Window(10))
     picky.selector = compile_selector("size > 1000")
@@ -171,7 +180,7 @@ def test_selector_that_refuses_everything_does_not_fill_the_memory(tmp_path: Pat
 
 
 def test_selector_on_groups_reads_what_it_decides_about(tmp_path: Path) -> None:
-    house = House(tmp_path, small_windows(WINDOW, 10 * WINDOW))
+    house = House(tmp_path, windows(WINDOW, 10 * WINDOW))
     filled(house, 60, groups=3)
     house.send("a", b"y" * 2000, "g1")
     house.rest()
@@ -187,7 +196,7 @@ def test_selector_on_groups_reads_what_it_decides_about(tmp_path: Path) -> None:
 
 
 def test_browser_sees_a_backlog_that_is_out_and_leaves_memory_as_it_was(tmp_path: Path) -> None:
-    house = House(tmp_path, small_windows(WINDOW, 10 * WINDOW))
+    house = House(tmp_path, windows(WINDOW, 10 * WINDOW))
     sent = filled(house, 200)
     seen: list[bytes] = []
 
@@ -219,7 +228,7 @@ class Watcher(Reader):
 
 
 def test_browser_sees_kept_and_spilled_messages_in_one_order(tmp_path: Path) -> None:
-    house = House(tmp_path, small_windows(WINDOW, 10 * WINDOW))
+    house = House(tmp_path, windows(WINDOW, 10 * WINDOW))
     sent = [b"%08d" % number + BODY for number in range(120)]
     for number, body in enumerate(sent):
         house.send("a", body, "", persistent=number % 3 == 0)
@@ -236,7 +245,7 @@ def test_browser_sees_kept_and_spilled_messages_in_one_order(tmp_path: Path) -> 
 
 
 def test_browser_without_credit_reads_no_page_and_goes_on_when_it_has_some(tmp_path: Path) -> None:
-    house = House(tmp_path, small_windows(WINDOW, 10 * WINDOW))
+    house = House(tmp_path, windows(WINDOW, 10 * WINDOW))
     sent = filled(house, 60)
     browser = Watcher(30)
     house.queue("a").join(browser, 0.0)
@@ -251,7 +260,7 @@ def test_browser_without_credit_reads_no_page_and_goes_on_when_it_has_some(tmp_p
 
 
 def test_browser_passes_over_what_others_take_under_it(tmp_path: Path) -> None:
-    house = House(tmp_path, small_windows(WINDOW, 10 * WINDOW))
+    house = House(tmp_path, windows(WINDOW, 10 * WINDOW))
     sent = filled(house, 200, persistent=False)
     browser, reader = Watcher(5), house.reader("a", 20)
     house.queue("a").join(browser, 0.0)
@@ -274,7 +283,7 @@ def test_browser_passes_over_what_others_take_under_it(tmp_path: Path) -> None:
 
 
 def test_returned_message_keeps_its_place_though_others_are_out(tmp_path: Path) -> None:
-    house = House(tmp_path, small_windows(WINDOW, 10 * WINDOW))
+    house = House(tmp_path, windows(WINDOW, 10 * WINDOW))
     sent = filled(house, 100)
     reader = house.reader("a", 20)
     house.rest()
@@ -289,7 +298,7 @@ def test_returned_message_keeps_its_place_though_others_are_out(tmp_path: Path) 
 
 
 def test_damaged_message_is_reported_and_the_rest_goes_on(tmp_path: Path) -> None:
-    house = House(tmp_path, small_windows(WINDOW, 10 * WINDOW))
+    house = House(tmp_path, windows(WINDOW, 10 * WINDOW))
     sent = filled(house, 40)
     house.store.close()
     with closing(sqlite3.connect(tmp_path / "covey.db")) as connection:
@@ -311,7 +320,7 @@ def test_damaged_message_is_reported_and_the_rest_goes_on(tmp_path: Path) -> Non
 
 
 def test_spilled_messages_that_were_settled_leave_the_scratch_file(tmp_path: Path) -> None:
-    house = House(tmp_path, small_windows(WINDOW, 10 * WINDOW))
+    house = House(tmp_path, windows(WINDOW, 10 * WINDOW))
     filled(house, 100, persistent=False)
     drain(house, house.reader("a", 5))
     house.rest()
@@ -321,7 +330,7 @@ def test_spilled_messages_that_were_settled_leave_the_scratch_file(tmp_path: Pat
 
 
 def test_deleted_queue_no_longer_counts(tmp_path: Path) -> None:
-    house = House(tmp_path, small_windows(WINDOW, WINDOW))
+    house = House(tmp_path, windows(WINDOW, WINDOW))
     filled(house, 50)
     house.host.delete_queue("a", "deleted")
     house.rest()
@@ -331,7 +340,7 @@ def test_deleted_queue_no_longer_counts(tmp_path: Path) -> None:
 
 
 def test_bodies_of_a_queue_that_was_deleted_meanwhile_are_no_damage(tmp_path: Path) -> None:
-    house = House(tmp_path, small_windows(WINDOW, 10 * WINDOW))
+    house = House(tmp_path, windows(WINDOW, 10 * WINDOW))
     filled(house, 50)
     house.reader("a")
     house.broker.run(house.now)
@@ -371,8 +380,7 @@ def test_random_traffic_over_a_tiny_window_loses_nothing_and_keeps_group_order(
     tmp_path: Path, strategy: str
 ) -> None:
     policy = QueueSettings(groups=GroupSettings.model_validate({"strategy": strategy}))
-    limits = BrokerSettings(memory_window_queue=300, memory_window_total=300)
-    house = House(tmp_path, Settings(broker=limits, queue=(policy,)))
+    house = House(tmp_path, windows(300, 300).model_copy(update={"queue": (policy,)}))
     chance = random.Random(strategy)
     readers: list[Reader] = []
     sent = 0

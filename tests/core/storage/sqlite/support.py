@@ -157,8 +157,12 @@ def bodies(reader: Reader) -> list[bytes]:
     return [entry.content.neutral().body for entry in reader.entries]
 
 
-def small_windows(queue: int, total: int) -> Settings:
-    return Settings(broker=BrokerSettings(memory_window_queue=queue, memory_window_total=total))
+def small_windows(queue: int, total: int, entries: int = 50_000) -> Settings:
+    return Settings(
+        broker=BrokerSettings(
+            memory_window_queue=queue, memory_window_total=total, memory_entries_queue=entries
+        )
+    )
 
 
 def snapshot(directory: Path, copy: Path) -> Path:
