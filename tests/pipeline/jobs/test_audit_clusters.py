@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -31,6 +32,11 @@ CONFIG = "".join(
     f'[[virtual_host]]\nid = "{space}"\nhost_names = ["{name}"]\n' for space, name in NAMES.items()
 )
 WORKERS = f"[broker]\nworkers = 2\n{CONFIG}"
+
+
+def is_owner(node: str, broker: BrokerProcess) -> bool:
+    """Return True if a broker of the cluster tells that a node serves the second virtual host."""
+    return owners(broker)["one"] == node
 
 
 def work(broker: BrokerProcess, space: str, seed: int, count: int = 200) -> None:
@@ -128,7 +134,7 @@ def take_over_and_back(tmp_path: Path, postgres: Postgres, nodes: list[Node]) ->
     brokers[dying] = nodes[dying].served()
     for target in (nodes[dying], taker):  # away from the taker, and back to the run that had it
         move(broker, "one", target.name)
-        wait_until(lambda name=target.name: owners(broker)["one"] == name, *nodes)
+        wait_until(partial(is_owner, target.name, broker), *nodes)
         work(brokers[nodes.index(target)], "one", 4)
     for each in brokers:
         end(each)
