@@ -4,7 +4,7 @@ A run is one start of one process, with one sequence of event ids. It may serve 
 hosts. Each virtual host has a store, which outlives the run: another run goes on with the store,
 maybe in another process. So a history is the chain of runs that had the store of one virtual host,
 as the column `predecessor` links them. In a cluster a virtual host may come back to a process that
-had it before. Then that run is in the history several times: each of its `Part`s begins with an
+had it before. Then that run is in the history several times: each of its `Tenure`s begins with an
 event of its own. All events of a history have one order: their `position`. Its upper bits are the
 number of the part, its lower bits the event id (`RUN_BITS`).
 
@@ -99,7 +99,7 @@ class Start(NamedTuple):
     eid: int = 0  # of this event
 
 
-class Part(NamedTuple):
+class Tenure(NamedTuple):
     """The time for which a run had a host."""
 
     name: str  # of run and host, and of its first event if the run had the host before
@@ -267,7 +267,7 @@ def _in_order(gaps: list[Gap]) -> list[Gap]:
 class Numbers(NamedTuple):
     """The numbers of runs and histories, which stay the same from audit to audit."""
 
-    runs: dict[str, int]  # by run and host, see `Part`
+    runs: dict[str, int]  # by run and host, see `Tenure`
     histories: dict[str, int]
 
 
@@ -280,7 +280,7 @@ def histories_of(figures: LogFigures, known: Numbers | None = None) -> list[Hist
     bases = {name: number << RUN_BITS for name, number in numbers.items()}
     found: list[History] = []
     for chain in _chains(before, bases):
-        parts: dict[str, list[Part]] = {}
+        parts: dict[str, list[Tenure]] = {}
         for part in chain:
             parts.setdefault(part.run.run, []).append(part)
         gaps = [
@@ -299,7 +299,7 @@ def histories_of(figures: LogFigures, known: Numbers | None = None) -> list[Hist
     return sorted(found)
 
 
-def _before(figures: LogFigures) -> dict[Part, Part | None]:
+def _before(figures: LogFigures) -> dict[Tenure, Tenure | None]:
     """Return each part of a run with the part that had the host's store before it."""
     starts: dict[tuple[str, str], list[Start]] = {}
     for start in sorted(figures.starts, key=_eid_of):
@@ -308,11 +308,11 @@ def _before(figures: LogFigures) -> dict[Part, Part | None]:
     for name, host in figures.hosts:
         hosts.setdefault(name, []).append(host)
     parts = {
-        (run.run, host): list(_parts(run, host, starts.get((run.run, host), [])))
+        (run.run, host): list(_tenures(run, host, starts.get((run.run, host), [])))
         for run in figures.runs
         for host in hosts.get(run.run, [""])
     }
-    found: dict[Part, Part | None] = {}
+    found: dict[Tenure, Tenure | None] = {}
     for part in (one for several in parts.values() for one in several):
         named = figures.hosts.get((part.run.run, part.host), ("", False))[0]
         predecessor = part.start.predecessor if part.start else named
@@ -327,20 +327,20 @@ def _eid_of(start: Start) -> int:
     return start.eid
 
 
-def _parts(run: Run, host: str, starts: list[Start]) -> Iterator[Part]:
+def _tenures(run: Run, host: str, starts: list[Start]) -> Iterator[Tenure]:
     name = f"{run.run}{HOST_MARK}{host}"
     if len(starts) < 2:
-        yield Part(name, run, host, 0, run.last_eid, starts[0] if starts else None)
+        yield Tenure(name, run, host, 0, run.last_eid, starts[0] if starts else None)
         return
     ends = [start.eid - 1 for start in starts[1:]] + [run.last_eid]
     for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
         first = start.eid if number else 0
-        yield Part(f"{name}{HOST_MARK}{first}" if first else name, run, host, first, end, start)
+        yield Tenure(f"{name}{HOST_MARK}{first}" if first else name, run, host, first, end, start)
 
 
-def _in_time(before: dict[Part, Part | None]) -> list[Part]:
+def _in_time(before: dict[Tenure, Tenure | None]) -> list[Tenure]:
     """Return the parts in order: a predecessor comes first, even if a clock says otherwise."""
-    done: dict[Part, None] = {}
+    done: dict[Tenure, None] = {}
     for part in sorted(before, key=lambda one: (one.run.began, one.run.run, one.first_eid)):
         waiting = [part]
         earlier = before[part]
@@ -351,9 +351,9 @@ def _in_time(before: dict[Part, Part | None]) -> list[Part]:
     return list(done)
 
 
-def _chains(before: dict[Part, Part | None], bases: dict[str, int]) -> Iterator[list[Part]]:
+def _chains(before: dict[Tenure, Tenure | None], bases: dict[str, int]) -> Iterator[list[Tenure]]:
     """Yield the parts of each history; if two follow on one, the first continues it."""
-    following: dict[Part, Part] = {}
+    following: dict[Tenure, Tenure] = {}
     ordered = sorted(before, key=lambda part: (bases[part.name], part.host))
     for part in ordered:
         earlier = before[part]
@@ -368,7 +368,7 @@ def _chains(before: dict[Part, Part | None], bases: dict[str, int]) -> Iterator[
             yield chain
 
 
-def _chapters(chain: list[Part], bases: dict[str, int]) -> Iterator[Chapter]:
+def _chapters(chain: list[Tenure], bases: dict[str, int]) -> Iterator[Chapter]:
     for at, part in enumerate(chain):
         start = part.start
         after = chain[at + 1].start if at + 1 < len(chain) else None

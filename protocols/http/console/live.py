@@ -227,19 +227,20 @@ def _latest(read: Attributes) -> Attributes | None:
 
 def _is_still(former: Attributes, found: Attributes) -> bool:
     """Return True if a sample tells no news: nothing has moved, and the last one is not old."""
-    times, moving = [], []
-    for sample in (former, found):
-        broker, host = sample["broker"], sample["host"]
-        if not isinstance(broker, dict) or not isinstance(host, dict):
-            return False
-        times.append(host["at"])
-        moving.append(
-            host | {"at": 0} | {name: broker[name] for name in ("connections", "blocked")}
-        )
-    then, now = times
-    assert isinstance(then, int | float)
-    assert isinstance(now, int | float)
-    return now - then < STILL_S and moving[0] == moving[1]
+    then, now = _moving(former), _moving(found)
+    if then is None or now is None:
+        return False
+    return now[0] - then[0] < STILL_S and then[1] == now[1]
+
+
+def _moving(sample: Attributes) -> tuple[float, Attributes] | None:
+    """Return when a sample was taken, and what of it may move."""
+    broker, host = sample["broker"], sample["host"]
+    if not isinstance(broker, dict) or not isinstance(host, dict):
+        return None
+    at = host["at"]
+    assert isinstance(at, int | float)
+    return at, host | {"at": 0} | {name: broker[name] for name in ("connections", "blocked")}
 
 
 def _broker(ask: Ask) -> Attributes:
