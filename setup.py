@@ -65,7 +65,9 @@ def compiling_requirements() -> list[str]:
     untyped = {
         name for one in overrides if "ignore_missing_imports" in one for name in one["module"]
     }
-    wanted = [*project["dependencies"], *project["optional-dependencies"]["compile"]]
+    extras = project["optional-dependencies"]
+    # psycopg, too: stores are chosen in a hot module, and the types of each are read.
+    wanted = [*project["dependencies"], *extras["compile"], *extras["cluster"]]
     return [one for one in wanted if f"{module_of(one)}.*" not in untyped]
 
 
