@@ -15,7 +15,7 @@ function progress(row) {
 
 export default function jobs(main, parts, query) {
   const page = listPage({
-    main, query, title: "Jobs", where: "/jobs", first: "", plain: true, every: 1000,
+    main, query, title: "Jobs", where: "/jobs", first: "", plain: true, every: 2000,
     columns: [
       { label: "Job", kind: "name", show: (row) => `${row.verb} ${row.target}` },
       { label: "Progress", told: (row) => `${row.done} ${row.total}`, node: progress },
