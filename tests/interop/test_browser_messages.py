@@ -80,6 +80,7 @@ def test_messages_are_chosen_and_dead_lettered_retried_moved_and_deleted(
     expect(page.get_by_role("dialog")).to_contain_text("message 4 of mortal.a, for good")
     press(page, "Delete message 4")
     told(page, "1 message dropped.")
+    expect(page.locator("tbody tr")).to_have_count(2)
     page.get_by_label("All shown").check()
     expect(page.get_by_text("2 chosen")).to_be_visible()
     press(page, "Move")

@@ -148,6 +148,9 @@ def test_subscriptions_browsers_and_permissions_go(
     press(page, "Destroy billing")
     told(page, "Subscription billing is destroyed")
     assert not api.is_there("/subscriptions/billing")
+    for session in api.items("/sessions"):
+        if session["user"] == "keeper":
+            api.ask("DELETE", f"/sessions/{session['name']}", None)
     other = Tab(browser, address_of(broker))
     other.sign_in("keeper", "k")
     tab.open("#/users")
