@@ -10,10 +10,21 @@ from typing import Annotated, Any
 
 import typer
 
-from covey.cli.options import EXAMPLE, LOCAL, AsJson, Broker, DoneAsJson, Noun, managed
+from covey.cli.options import (
+    EXAMPLE,
+    LOCAL,
+    AsJson,
+    Broker,
+    DoneAsJson,
+    Noun,
+    managed,
+    place_of,
+)
 from covey.cli.output import done, say, show
 from covey.client.errors import ClientError
+from covey.client.management import PORT
 
+LOGIN_ENDED = "has changed: log in again"  # so the broker ends connections of a changed user
 COLUMNS = ("action", "kind", "name", "before", "after")
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="what export wrote; - is standard input")]
@@ -72,9 +83,50 @@ def _bring_in(file: str, broker: str, *, is_dry: bool) -> dict[str, Any]:
         text = sys.stdin.read() if file == "-" else Path(file).read_text()
     except UnicodeDecodeError as error:
         raise ClientError(f"{file} is not text: {error}") from error
+    if is_dry:
+        return _imported(text, broker, is_dry=True)
+    rest, own = _parted(text, place_of(broker, PORT).user)
+    found = _imported(rest, broker)
+    if own:
+        ours = _imported_own(own, broker)
+        for name in ("changed", "steps"):
+            found[name] += ours[name]
+        for name in ("same", "users_left_alone"):
+            found[name] += ours[name]
+    return found
+
+
+def _imported(text: str, broker: str, *, is_dry: bool = False) -> dict[str, Any]:
     with managed(broker) as client:
         answer = client.ask("IMPORT", "broker", body={"document": text}, dry_run=is_dry)
     found: dict[str, Any] = json.loads(str(answer["result"]))
+    return found
+
+
+def _parted(text: str, user: str) -> tuple[str, str]:
+    """Part a document from its entry of one user; without such an entry the second one is empty."""
+    try:
+        document = json.loads(text)
+        users = document["users"]
+        own = [entry for entry in users if entry["name"] == user]
+    except (ValueError, TypeError, KeyError):
+        return text, ""  # the broker says what is wrong, or there are no users
+    if not own:
+        return text, ""
+    rest = [entry for entry in users if entry not in own]
+    others = {name: part for name, part in document.items() if not isinstance(part, list)}
+    return json.dumps(document | {"users": rest}), json.dumps(others | {"users": own})
+
+
+def _imported_own(text: str, broker: str) -> dict[str, Any]:
+    """Import the user as whom we are logged in: whoever changes has to log in again."""
+    found = _imported(text, broker, is_dry=True)
+    try:
+        return _imported(text, broker)
+    except ClientError as error:
+        if LOGIN_ENDED not in str(error):
+            raise
+    found["changed"] = [f"{step['kind']} {step['name']}" for step in found["steps"]]
     return found
 
 
