@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from covey.config.load import load
 from covey.core.security.passwords import parse_record
 from tests.cli.support import Terminal
+from tests.e2e.support import running_broker
 
 
 def test_hash_makes_a_record_that_checks_the_password(terminal: Terminal) -> None:
@@ -75,3 +78,22 @@ def test_a_file_keeps_its_readers_and_a_link_stays_one(terminal: Terminal, tmp_p
     after = file.stat()
     assert (after.st_gid, after.st_mode & 0o777) == (group, 0o640)
     assert [user.name for user in load(link, {}, {}).settings.users] == ["ann"]
+
+
+def test_who_changes_the_own_user_is_told_that_it_is_done(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with running_broker(tmp_path) as broker:
+        terminal = Terminal(broker, capsys)
+        place = ("-b", f"ann/old@{terminal.amqp.rpartition('@')[2]}")
+        admin = ("-b", terminal.amqp)
+        said = terminal.covey("user", "add", "ann", "--role", "admin", *admin, typed="old\n")
+        assert said.code == 0, said.err
+        said = terminal.covey("user", "roles", "ann", "--role", "admin", *place)
+        assert (said.code, said.out) == (0, "ann has 1 roles\n")
+        said = terminal.covey("user", "password", "ann", *place, typed="new\n")
+        assert (said.code, said.out) == (0, "ann has another password\n")
+        assert terminal.covey("queue", "list", login="ann/old").code == 4
+        place = ("-b", place[1].replace("old", "new"))
+        said = terminal.covey("user", "remove", "ann", *place)
+        assert (said.code, said.out) == (0, "ann removed\n")

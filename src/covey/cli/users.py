@@ -91,7 +91,7 @@ def password(name: UserName, broker: Broker = LOCAL, as_json: DoneAsJson = False
     """Give a user another password; open connections have to log in again."""
     record = make_record(_password()).text()
     with managed(broker) as client:
-        made = client.ask("UPDATE", "user", name, {"arguments": {"password": record}})
+        made = client.change_user("UPDATE", name, {"password": record})
     done(f"{name} has another password", made, as_json=as_json)
 
 
@@ -101,7 +101,7 @@ def roles(
 ) -> None:
     """Give a user these roles, and no others."""
     with managed(broker) as client:
-        made = client.ask("UPDATE", "user", name, {"arguments": {"roles": role or []}})
+        made = client.change_user("UPDATE", name, {"roles": role or []})
     done(f"{name} has {len(role or [])} roles", made, as_json=as_json)
 
 
@@ -109,7 +109,7 @@ def roles(
 def remove(name: UserName, broker: Broker = LOCAL, as_json: DoneAsJson = False) -> None:
     """Remove a user that was added at run time; the file's of that name holds again."""
     with managed(broker) as client:
-        client.ask("DELETE", "user", name)
+        client.change_user("DELETE", name)
     done(f"{name} removed", {"user": name, "removed": True}, as_json=as_json)
 
 

@@ -12,7 +12,7 @@ from proton import ConnectionException, Message, ProtonException, Timeout
 from proton.utils import LinkDetached, SyncRequestResponse
 
 from covey.client.base import TIMEOUT_S, Closing
-from covey.client.errors import AnswerError, DeniedError
+from covey.client.errors import AnswerError, ClientError, DeniedError
 from covey.client.place import Place
 from covey.client.proton_connection import close, connect, refusal, why
 
@@ -22,6 +22,7 @@ CLUSTER_HOST = "$cluster"  # the virtual host that tells of a cluster
 FIRST_FAILURE = 300
 STATUS_DENIED = 403
 NO_STATUS = 500  # an answer without a status counts as a failure
+LOGIN_ENDED = "has changed: log in again"  # so the broker ends connections of a changed user
 PAGE = 500  # rows asked for at a time: a large answer is cut into several
 
 Row = dict[str, Any]
@@ -71,6 +72,19 @@ class Management(Closing):
         if status >= FIRST_FAILURE:
             raise AnswerError(text)
         return _row(_plain(answer.body)) if isinstance(answer.body, dict) else {}
+
+    def change_user(self, operation: str, name: str, fields: Row | None = None) -> Row:
+        """Change or remove a user.
+
+        Connections of a changed user end. So whoever changes its own user hears of that alone.
+        """
+        body = None if fields is None else {"arguments": fields}
+        try:
+            return self.ask(operation, "user", name, body)
+        except ClientError as error:
+            if name != self.place.user or LOGIN_ENDED not in str(error):
+                raise
+        return {"name": name}
 
     def query(
         self,

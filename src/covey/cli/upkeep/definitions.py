@@ -22,9 +22,8 @@ from covey.cli.options import (
 )
 from covey.cli.output import done, say, show
 from covey.client.errors import ClientError
-from covey.client.management import PORT
+from covey.client.management import LOGIN_ENDED, PORT
 
-LOGIN_ENDED = "has changed: log in again"  # so the broker ends connections of a changed user
 COLUMNS = ("action", "kind", "name", "before", "after")
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="what export wrote; - is standard input")]
