@@ -55,6 +55,7 @@ OWNERS_KEPT: Final = 8192
 """Answers remembered per ring, under 1 MB: a group that empties and fills asks each time."""
 
 POSITION_BYTES: Final = 8
+LEFT_SPARED: Final = 16  # consumers that have left and keep their points, beyond as many as stay
 """64 bits: two of a million points meet once in some 40 million rings."""
 
 
@@ -93,6 +94,8 @@ class HashRing:
         self._consumers.discard(consumer)
         self.owners.clear()
         self._left.add(consumer)
+        if len(self._left) > len(self._consumers) + LEFT_SPARED:
+            self._in_order()  # or consumers that come and go would leave their points for ever
 
     def _in_order(self) -> list[int]:
         """Return the points in order, without those of consumers that have left.

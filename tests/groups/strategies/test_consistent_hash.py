@@ -275,3 +275,12 @@ def test_who_comes_and_goes_between_two_questions_leaves_the_ring_as_if_asked_ea
                 keys = [f"g{key}" for key in range(40)]
                 assert [ring.find(key) for key in keys] == [fresh.find(key) for key in keys]
                 assert len(ring) == 5 * len(members)
+
+
+def test_consumers_that_come_and_go_leave_no_points_though_nobody_looks() -> None:
+    ring = ring_of({1: 10})
+    for consumer in range(2, 2_000):
+        ring.add(consumer, 10)
+        ring.remove(consumer)
+    assert len(ring._points) < 500  # `len(ring)` would look
+    assert len(ring) == 10
