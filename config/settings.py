@@ -155,7 +155,7 @@ class BrokerSettings(Record):
     dispatch_budget: SomeCount = 1000
     """Dispatch steps of one queue before others get their turn."""
     queues_max: SomeCount = 1_000_000
-    """Queues of one virtual host."""
+    """Queues of one virtual host; a durable subscription counts as one."""
     queues_per_user_max: SomeCount = 1_000_000
     """Queues of one virtual host that one user has made since the start."""
     topics_max: SomeCount = 1_000_000

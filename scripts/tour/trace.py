@@ -17,6 +17,7 @@ from types import FrameType
 
 ROOT = Path(__file__).resolve().parents[2]
 MAIN_THREAD = "MainThread"
+GENERATOR = "src/covey/bench"  # is a client, as tests are
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,8 @@ def place(file: str) -> str:
     if not resolved.is_relative_to(ROOT):
         return ""
     found = resolved.relative_to(ROOT)
-    return "" if found.parts[0] in ("scripts", "tests", ".venv") else found.as_posix()
+    is_other = found.parts[0] in ("scripts", "tests", ".venv") or found.is_relative_to(GENERATOR)
+    return "" if is_other else found.as_posix()
 
 
 def _files_above(frame: FrameType) -> list[str]:

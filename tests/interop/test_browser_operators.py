@@ -37,7 +37,7 @@ dlq = "dlq.mortal"
 id = "narrow"
 quota_messages = 1
 """
-DEEP = 30_000  # messages: some seconds of work, one a turn
+DEEP = 150_000  # messages: some seconds of work, one a turn
 LONG = "orders.of.a.department.with.a.very.long.name." + 40 * "x" + ".at.its.end"
 
 
