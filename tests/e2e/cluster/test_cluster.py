@@ -219,7 +219,7 @@ def test_without_the_fence_the_checker_finds_what_is_lost(tmp_path: Path) -> Non
     try:
         take_off(nemesis.postgres)
         nemesis.begin()
-        for _ in range(2):
+        for _ in range(6):
             nemesis.strike("long")
         verdict = nemesis.finish()
     finally:
