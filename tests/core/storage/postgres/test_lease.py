@@ -14,7 +14,7 @@ from covey.core.storage import open_store
 from covey.core.storage.postgres import store as module
 from covey.core.storage.postgres.lease import FENCE, FencedError, Lease, connect
 from covey.core.storage.postgres.schema import Connection, look_at_server, prepare
-from tests.core.storage.postgres.server import Postgres, Server
+from tests.core.storage.postgres.server import Pair, Postgres, Server
 
 LEASE_S = 2.0
 
@@ -260,6 +260,30 @@ def test_a_server_that_may_lose_what_was_confirmed_is_refused() -> None:
             assert any(f"unsafe, and allowed: {cause}" in line for line in lines)
     finally:
         server.remove()
+
+
+@pytest.mark.slow
+def test_a_standby_is_told_refused_as_a_server_and_has_to_be_synchronous() -> None:
+    pair = Pair()
+    try:
+        lines: list[str] = []
+        open_store(given(pair.dsn()), "default", lambda call: None, lines.append).close()
+        assert "synchronous standby walreceiver" in lines[0]
+        assert "is a standby: name its primary" in refusal(given(pair.standby.dsn()))
+        with psycopg.connect(pair.dsn(), autocommit=True) as connection:
+            connection.execute("alter system set synchronous_standby_names = ''")
+            connection.execute("select pg_reload_conf()")
+            asked = "select 1 from pg_stat_replication where sync_state = 'async'"
+            deadline = time.monotonic() + 30
+            while connection.execute(asked).fetchone() is None:
+                assert time.monotonic() < deadline, "the standby is still waited for"
+        assert "standby walreceiver is not synchronous" in refusal(given(pair.dsn()))
+        lines.clear()
+        allowed = given(pair.dsn(), allow_unsafe=True)
+        open_store(allowed, "default", lambda call: None, lines.append).close()
+        assert any("unsafe, and allowed: standby walreceiver" in line for line in lines)
+    finally:
+        pair.remove()
 
 
 def test_a_role_whose_commits_wait_is_enough(postgres: Postgres) -> None:
