@@ -72,6 +72,13 @@ SHORT_FILES: Final[dict[str, str]] = {
     "src/covey/server/systemd.py": "a protocol of its own, to the service manager",
 }
 
+# What may lie in the root: the packages, their neighbours, and the files that tools look for there.
+ROOT_ENTRIES: Final = frozenset(
+    "config core docs groups pipeline protocols scripts src tests .ci .gitignore CHANGELOG.md"
+    " CONTRIBUTING.md LICENSE README.md pyproject.toml setup.py".split()
+)
+PICTURES: Final = "docs/images/"  # all that is not text
+
 # Rooms in which a class's name means one thing, however deep it lies.
 NAMING_ROOMS: Final = ("config", "core", "groups", "pipeline", "protocols", "src/covey")
 
@@ -445,6 +452,16 @@ def shared_names(sources: Iterable[Source]) -> list[str]:
     ]
 
 
+def foreign_files(contents: dict[str, bytes]) -> list[str]:
+    """Find what was left behind: entries of the root nobody planned, and files that are no text."""
+    return [
+        place
+        for place, content in contents.items()
+        if place.split("/")[0] not in ROOT_ENTRIES
+        or (b"\0" in content and not place.startswith(PICTURES))
+    ]
+
+
 RULES: Final[tuple[Rule, ...]] = (
     too_short_files,
     too_long_files,
@@ -486,6 +503,16 @@ def test_no_two_modules_of_a_folder_differ_by_an_s() -> None:
 
 def test_no_two_classes_of_a_room_have_one_name() -> None:
     assert shared_names(our_sources()) == []
+
+
+def test_nothing_lies_about() -> None:
+    places = [ROOT / place for place in our_files()]
+    read = {str(each.relative_to(ROOT)): each.read_bytes() for each in places if each.is_file()}
+    assert foreign_files(read) == []
+    assert foreign_files({"x.deb": b"", "docs/x.md": b"x\0", "core/x.py": b"x"}) == [
+        "x.deb",
+        "docs/x.md",
+    ]
 
 
 def test_no_file_names_a_registry_or_a_place_on_a_machine() -> None:
