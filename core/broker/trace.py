@@ -146,7 +146,7 @@ class Traces:
 
 def _find(host: VirtualHost, name: str) -> Queue | None:
     """Return a queue by name; `dsub:NAME` is the queue of a durable subscription."""
-    durable = host.durables.get(name.removeprefix(DURABLE_PREFIX))
-    if durable is not None and durable.queue.name == name and name not in host.queues:
-        return durable.queue
+    if name.startswith(DURABLE_PREFIX):
+        durable = host.durables.get(name.removeprefix(DURABLE_PREFIX))
+        return durable and durable.queue
     return host.queues.get(name)

@@ -186,15 +186,13 @@ class Inspection:
         """Return the queue or the durable subscription that a name means.
 
         Lists show the queue of a durable subscription as `dsub:NAME`, so that name is understood,
-        too. A real queue of that name comes first.
+        too.
         """
+        if name.startswith(DURABLE_PREFIX):
+            name = SYNTAX.dsub_prefix + name.removeprefix(DURABLE_PREFIX)
         if name.startswith(SYNTAX.dsub_prefix):
             return SYNTAX.parse(name, allow_patterns=False)[0]
-        name = canonical(Kind.QUEUE, name)
-        durable = name.removeprefix(DURABLE_PREFIX)
-        if durable != name and name not in self.host.queues and durable in self.host.durables:
-            return Destination(Kind.DSUB, durable)
-        return Destination(Kind.QUEUE, name)
+        return Destination(Kind.QUEUE, canonical(Kind.QUEUE, name))
 
 
 def canonical(kind: Kind, name: str) -> str:

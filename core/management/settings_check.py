@@ -88,7 +88,8 @@ def dead_letter_flaw(queue: QueueSettings) -> str:
     """Return what is wrong with the name of a dead-letter queue; "" if nothing is."""
     if queue.dlq is None:
         return ""
-    written = queue.dlq.removeprefix(QUEUE_PREFIX).replace("*", "x")
+    example = f"{DURABLE_PREFIX}x" if queue.id.startswith(DURABLE_PREFIX) else "x"
+    written = queue.dlq.removeprefix(QUEUE_PREFIX).replace("*", example)
     try:
         found = SYNTAX.parse(QUEUE_PREFIX + written, allow_patterns=False)
     except RefusedError as error:

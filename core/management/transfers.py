@@ -17,7 +17,7 @@ from covey.core.host.temporary import check_made
 from covey.core.management.admin import Admin, check_reason
 from covey.core.management.message_view import Look
 from covey.core.model.message import Message
-from covey.core.naming.destination import DURABLE_PREFIX, TEMPORARY_ROOT, Destination, Kind
+from covey.core.naming.destination import TEMPORARY_ROOT, Destination, Kind
 from covey.core.publishing.transfer import (
     Bury,
     Choice,
@@ -178,7 +178,7 @@ class _Origins:
         known = self._known.get(origin.queue)
         if known is None or known.is_ended:
             place = self._admin.destination(origin.queue)
-            if place.kind is Kind.QUEUE and _must_exist(self._admin, place):
+            if _is_made_otherwise(place) and not _is_there(self._admin, place):
                 return None  # a temporary queue or a durable subscription that has ended
             known = _target(self._admin, self._queue, origin.queue)
             self._known[origin.queue] = known
@@ -212,8 +212,8 @@ def _target(admin: Admin, source: Queue, name: str) -> Queue:
         raise RefusedError("to which queue is not said", "invalid")
     place = admin.destination(name)
     authorise(admin.identity, Verb.MANAGE, str(place))
-    if _must_exist(admin, place):
-        target = admin.backlog(name)
+    if _is_made_otherwise(place) or _is_there(admin, place):
+        target = admin.backlog(name)  # or refused, if it is not there
     else:
         check_made(Session(0, admin.host, admin.identity), place)
         target = admin.host.queue(place.name)
@@ -222,12 +222,14 @@ def _target(admin: Admin, source: Queue, name: str) -> Queue:
     return target
 
 
-def _must_exist(admin: Admin, place: Destination) -> bool:
+def _is_made_otherwise(place: Destination) -> bool:
     """Return True if a place cannot be made by name: somebody else's way makes it, and ends it."""
-    if place.kind is Kind.DSUB:
-        return True
-    is_made_otherwise = place.name.startswith((TEMPORARY_ROOT, DURABLE_PREFIX))
-    return is_made_otherwise and place.name not in admin.host.queues
+    return place.kind is Kind.DSUB or place.name.startswith(TEMPORARY_ROOT)
+
+
+def _is_there(admin: Admin, place: Destination) -> bool:
+    host = admin.host
+    return place.name in (host.durables if place.kind is Kind.DSUB else host.queues)
 
 
 def _with_dlq(queue: Queue) -> Queue:

@@ -40,7 +40,8 @@ TEMPORARY_ROOT = "temp."
 """Every real temporary destination's name starts so."""
 
 DURABLE_PREFIX = "dsub:"
-"""How the queue behind a durable subscription is called, before the subscription's name."""
+"""How the queue behind a durable subscription is called, before the subscription's name. No other
+queue's name begins so: else a queue could hide a subscription from who manages it."""
 
 COMPAT_DESCENDANT_WILDCARDS = (">", "#")
 """How ActiveMQ and RabbitMQ clients write any-descendant."""
@@ -192,6 +193,9 @@ class Syntax:
         self._check_pattern(text, canonical, wildcards)
         if wildcards and is_temporary:
             raise _refused(text, "a temporary destination takes no wildcards", "invalid")
+        if kind is Kind.QUEUE and canonical.startswith(DURABLE_PREFIX):
+            cause = f"no queue's name begins with {DURABLE_PREFIX}, use {self.dsub_prefix}NAME"
+            raise _refused(text, cause, "invalid")
         return Destination(kind, self._checked(canonical), wildcards > 0, is_temporary)
 
     def _split_prefix(self, text: str) -> tuple[Kind, bool, str]:

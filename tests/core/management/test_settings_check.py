@@ -79,6 +79,12 @@ def test_a_dead_letter_queue_nobody_could_read_is_refused(name: str) -> None:
     assert dead_letter_flaw(QueueSettings(dlq=name)) != ""
 
 
+def test_no_dead_letter_queue_is_called_as_a_durable_subscription_is() -> None:
+    assert dead_letter_flaw(QueueSettings(id="**", dlq="*.dead")) == ""
+    assert "begins with dsub:" in dead_letter_flaw(QueueSettings(id="dsub:**", dlq="*.dead"))
+    assert dead_letter_flaw(QueueSettings(id="dsub:**", dlq="dead.*")) == ""
+
+
 def test_a_broken_record_of_a_password_is_told_with_its_line_and_not_shown(tmp_path: Path) -> None:
     file = tmp_path / "covey.toml"
     file.write_text('[[user]]\nname = "ann"\npassword = "SCRAM-SHA-256$4096:salt$secret"\n')

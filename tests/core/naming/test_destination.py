@@ -62,6 +62,13 @@ def test_an_unknown_prefix_is_refused(text: str) -> None:
     assert "unknown prefix, use '/queue/', '/topic/' or '/dsub/'" in refused.text
 
 
+@pytest.mark.parametrize("text", ["/queue/dsub:x", "dsub:x", "queue://dsub:x", "/queue/dsub:"])
+def test_no_queue_is_called_as_a_durable_subscription_is(text: str) -> None:
+    refused = refusal(text)
+    assert refused.code == "invalid"
+    assert "no queue's name begins with dsub:, use /dsub/NAME" in refused.text
+
+
 def test_the_kind_of_a_bare_name_can_be_set_or_refused() -> None:
     assert one("x", Syntax(default_kind=Kind.TOPIC)).kind is Kind.TOPIC
     assert "no prefix" in refusal("x", Syntax(default_kind=None)).text

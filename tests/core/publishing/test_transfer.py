@@ -237,7 +237,7 @@ def test_what_came_from_a_place_that_has_gone_for_good_stays() -> None:
         ("/temp-queue/x", "belongs to one connection"),
         ("temp.x", "there is no queue temp.x"),
         ("temp.default.1-1.x", "there is no queue temp.default.1-1.x"),
-        ("dsub:none", "there is no queue dsub:none"),
+        ("dsub:none", "there is no durable subscription none"),
         ("/dsub/none", "there is no durable subscription none"),
         ("/topic/x", "is not the name of one queue"),
         ("a.*", "wildcards"),
