@@ -10,16 +10,22 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
-from covey.bench.load import Outcome
+from covey.bench.load import NO_ANSWER, Outcome
 from covey.bench.wire.link import Job
 
-GENERATOR: Final = (sys.executable, "-m", "covey.bench.load")
 # The generator is of the package that asks for it, wherever that lies.
 ENVIRONMENT: Final = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent.parent)}
 
 
+class NoAnswerError(RuntimeError):
+    """The broker took the connection and then said nothing: it is stopped, frozen or no broker."""
+
+
 def generate(job: Job) -> tuple[Outcome, float]:
-    """Run the generator on a job; return its outcome and its processor time, start-up included."""
+    """Run the generator on a job; return its outcome and its processor time, start-up included.
+
+    Raises NoAnswerError if nobody answers, and RuntimeError if something was lost or refused.
+    """
     before = os.times()
     done = subprocess.run(
         [sys.executable, "-m", "covey.bench.load"],
@@ -30,6 +36,8 @@ def generate(job: Job) -> tuple[Outcome, float]:
         check=False,
     )
     after = os.times()
+    if done.returncode == NO_ANSWER:
+        raise NoAnswerError(done.stderr.strip()[-300:])
     if done.returncode:
         raise RuntimeError(done.stderr.strip()[-300:])
     used = after.children_user + after.children_system

@@ -32,6 +32,7 @@ FILES_BESIDE = 64  # open files that are not connections
 STALLED_S = 30.0  # nothing arrived for this long: the run has failed
 UNDER_WAY = 1000  # messages after which an endless load says that it runs
 UNDER_WAY_LINE = "under way\n"
+NO_ANSWER = 3  # the exit code of who waited for the broker in vain
 
 PROTOCOLS: dict[str, type[StompLink] | type[AmqpLink]] = {"stomp": StompLink, "amqp": AmqpLink}
 
@@ -207,6 +208,9 @@ def main() -> int:
         if job.is_endless:
             signal.signal(signal.SIGTERM, stop)
         outcome = load.run()
+    except TimeoutError:
+        sys.stderr.write("the broker does not answer\n")
+        return NO_ANSWER
     except (IncompleteError, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 1

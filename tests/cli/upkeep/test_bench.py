@@ -58,6 +58,18 @@ def test_nobody_there_and_wrong_words_have_their_exit_codes(terminal: Terminal) 
     assert terminal.run_covey("bench", "queue", "-b", "tls://localhost").code == 2
 
 
+@pytest.mark.slow  # ten seconds of waiting
+@pytest.mark.parametrize("flow", ["queue", "amqp"])
+def test_who_takes_a_connection_and_says_nothing_is_told_from_a_failure(
+    terminal: Terminal, flow: str
+) -> None:
+    with socket.create_server((HOST, 0)) as frozen:
+        place = f"{HOST}:{frozen.getsockname()[1]}"
+        said = terminal.run_covey("bench", flow, "-b", place, "--amqp-broker", place)
+    assert said.code == 3
+    assert f"{flow}: {place} does not answer" in said.err
+
+
 @pytest.mark.parametrize("name", ["topic", "amqp-to-stomp", "durable-1"])
 def test_the_other_workloads_run_too(terminal: Terminal, name: str) -> None:
     said = bench(terminal, name, "--messages", "50", "--repetitions", "1")

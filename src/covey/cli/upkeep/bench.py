@@ -20,7 +20,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from covey.bench.flows import LATENCY, TABLE, Workload
-from covey.bench.generator import generate
+from covey.bench.generator import NoAnswerError, generate
 from covey.bench.result import Result, figure, percentile
 from covey.bench.wire.link import CONNECT_S, Job
 from covey.cli.options import LOCAL, PLACE, AsJson, Wide, place_of
@@ -147,6 +147,9 @@ def _runs(
     for turn in range(WARM_UPS + repetitions):
         try:
             outcome, _ = generate(target.job(flow, count, size, groups))
+        except NoAnswerError:
+            place = target.place_of(flow)
+            raise UnreachableError(f"{flow.name}: {place.address} does not answer") from None
         except RuntimeError as error:
             result.failure = str(error)
             complain(f"covey: {flow.name}: {result.failure}")
