@@ -148,5 +148,5 @@ def _find(host: VirtualHost, name: str) -> Queue | None:
     """Return a queue by name; `dsub:NAME` is the queue of a durable subscription."""
     if name.startswith(DURABLE_PREFIX):
         durable = host.durables.get(name.removeprefix(DURABLE_PREFIX))
-        return durable and durable.queue
+        return None if durable is None else durable.queue
     return host.queues.get(name)
