@@ -9,7 +9,8 @@ The shell's side of the contract:
 
     receive(data, now)   bytes from the peer, as they came; call only while `reading`
     outgoing()           bytes for the peer, all there are now; b"" if none. If there are very many,
-                         the engine returns a part and wakes the shell for the next part
+                         the engine returns a part and wakes the shell for the next part. A body of
+                         LARGE bytes may be a part by itself: all who read it share it
     tick(now)            do what is due by time; returns the next deadline, or None
     sign_of_life(now)    bytes came, but the transport still keeps them: a WebSocket does so with a
                          part of a message
@@ -53,6 +54,8 @@ KNOWN_ENDS: Final = frozenset(
 )
 
 FAILED: Final = "the broker failed; its log says how"
+
+LARGE: Final = 128 * 1024  # bytes of a body that is not copied on its way out
 
 FIELD_MAX: Final = 200  # characters of a field in the log: a cause may quote what the peer has sent
 

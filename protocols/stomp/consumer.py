@@ -19,6 +19,7 @@ from covey.core.model.entry import Entry
 from covey.core.model.message import Message
 from covey.core.naming.destination import DURABLE_PREFIX, Destination, Kind
 from covey.core.queue.queue import Queue
+from covey.protocols.engine import LARGE
 from covey.protocols.stomp.holding import Held, bare
 from covey.protocols.stomp.message import StompMessage, from_neutral
 from covey.protocols.stomp.message_frame import MessageFrames
@@ -113,7 +114,12 @@ class StompConsumer(Consumer):
                 held = Held(self, kept, stomp.message_id() if is_by_id else "")
                 tag = self.holding.add(held)
                 held_id = held.message_id
-            self.engine.send(self.frames.write(entry, stomp, tag, held_id))
+            body = stomp.body
+            if len(body) < LARGE:
+                self.engine.send(self.frames.write(entry, stomp, tag, held_id, body))
+            else:
+                frame = self.frames.write(entry, stomp, tag, held_id, b"")
+                self.engine.send_around(frame, body)
         except Exception as error:  # this connection's fault, not that of the turn's connection
             self.engine.failed(error)
 

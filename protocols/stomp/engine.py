@@ -22,7 +22,7 @@ from typing import Final
 from covey.config.settings import StompSettings
 from covey.core.broker.broker import Broker
 from covey.core.errors import BrokerError, ProtocolError, RefusedError
-from covey.protocols.engine import FAILED, Engine, Log
+from covey.protocols.engine import FAILED, LARGE, Engine, Log
 from covey.protocols.stomp import ack as acks
 from covey.protocols.stomp.frame import Frame, encode
 from covey.protocols.stomp.parser import FrameParser
@@ -33,6 +33,7 @@ from covey.protocols.stomp.versions import LOGIN_COMMANDS, SUPPORTED_TEXT, Versi
 
 # An outbox of this many times buffer_size stops reading from the peer, which does not read either.
 OUTBOX_FACTOR: Final = 2
+END_LENGTH: Final = 2  # of a frame, behind its body: NUL and LF
 V1_2: Final = Version.V1_2
 LOOK_EVERY: Final = 32  # frames between two checks of how long the turn has taken
 
@@ -65,6 +66,7 @@ class StompEngine(Engine):
         self.failed_receipt: str | None = None  # the receipt that the failed frame asked for
         self._outbox: list[bytes] = []
         self._outbox_size = 0
+        self._has_large = False  # the outbox has a large body, a piece by itself
         self.is_paused = False  # the outbox is full: nothing is delivered to this peer
         self.buffer_size = settings.buffer_size or settings.buffer_auto_max
 
@@ -80,11 +82,18 @@ class StompEngine(Engine):
         self._work()
 
     def outgoing(self) -> bytes:
-        """Return everything that was written since the last call."""
-        if not self._outbox:
+        """Return everything that was written since the last call; a large body comes by itself."""
+        outbox = self._outbox
+        if not outbox:
             return b""
-        data = self._outbox[0] if len(self._outbox) == 1 else b"".join(self._outbox)
-        self._outbox.clear()
+        if self._has_large:
+            data = self._next_part()
+            if outbox:
+                self.wake()
+                return data
+        else:
+            data = outbox[0] if len(outbox) == 1 else b"".join(outbox)
+        outbox.clear()
         self._outbox_size = 0
         session = self.session
         if session is not None:
@@ -97,6 +106,18 @@ class StompEngine(Engine):
                 self.broker.wake()
         if not self.reading:
             self.wake()
+        return data
+
+    def _next_part(self) -> bytes:
+        """Take what comes before the next large body, or that body as it is."""
+        outbox = self._outbox
+        count = 0
+        while count < len(outbox) and len(outbox[count]) < LARGE:
+            count += 1
+        data = outbox[0] if count <= 1 else b"".join(outbox[:count])
+        del outbox[: max(1, count)]
+        self._outbox_size -= len(data)
+        self._has_large = bool(outbox)
         return data
 
     def tick(self, now: float) -> float | None:
@@ -192,6 +213,13 @@ class StompEngine(Engine):
             if self.session is not None:
                 self.is_paused = True
                 self.session.core.pause()
+
+    def send_around(self, frame: bytes, body: bytes) -> None:
+        """Put a frame into the outbox with a large body before its NUL; the body is not copied."""
+        self._has_large = True
+        self.send(frame[:-END_LENGTH])
+        self.send(body)
+        self.send(frame[-END_LENGTH:])
 
     def send_frame(self, command: str, headers: list[tuple[str, str]], body: bytes = b"") -> None:
         """Write a frame that the broker itself makes, such as CONNECTED or ERROR."""

@@ -30,6 +30,7 @@ from typing import Final
 
 from covey.core.host.feed import Fan
 from covey.core.model.entry import FIRST, Entry
+from covey.protocols.engine import LARGE
 from covey.protocols.stomp.frame import encode, escape, header_lines
 from covey.protocols.stomp.message import StompMessage
 from covey.protocols.stomp.versions import Version
@@ -66,24 +67,27 @@ class MessageFrames:
             self._start += b"\nsubscription:" + escape(shown_id, version)
         self._start += b"\nmessage-id:"
 
-    def write(self, entry: Entry, message: StompMessage, tag: int, held_id: str) -> bytes:
+    def write(
+        self, entry: Entry, message: StompMessage, tag: int, held_id: str, body: bytes
+    ) -> bytes:
         """Write a message.
 
-        `tag` is the number that the message's ACK will name, 0 if no ACK is expected. `held_id` is
-        the id under which the client holds the message, "" if the message's own id will do. Before
-        STOMP 1.2 an ACK names the message by that id.
+        `body` is its own, or b"" if the caller puts it before the frame's end. `tag` is the number
+        that the message's ACK will name, 0 if no ACK is expected. `held_id` is the id under which
+        the client holds the message, "" if the message's own id will do. Before STOMP 1.2 an ACK
+        names the message by that id.
         """
         if entry.deliveries or message.expires_ms or self._seq_name:
             extra = self._extra_lines(entry, message)
         else:
             extra = FIRST_LINE if entry.marks >= FIRST else b""
         if self._is_older or message.given_id or held_id:
-            return self._line_by_line(message, tag, held_id, extra)
-        start, body, lines = self._start, message.body, message.block.v1_2
+            return self._line_by_line(message, tag, held_id, extra, body)
+        start, length, lines = self._start, len(message.body), message.block.v1_2
         prefix, number = message.id_prefix, message.id_number
         if tag:
-            return TO_ACK % (start, prefix, number, tag, extra, len(body), lines, body)
-        return NOT_TO_ACK % (start, prefix, number, extra, len(body), lines, body)
+            return TO_ACK % (start, prefix, number, tag, extra, length, lines, body)
+        return NOT_TO_ACK % (start, prefix, number, extra, length, lines, body)
 
     def write_fan(self, fan: Fan) -> bytes:
         """Write a topic's messages as one piece; b"": each message must be written by itself."""
@@ -99,7 +103,9 @@ class MessageFrames:
         lines += [("destination", ""), ("message-id", ""), *headers]
         return encode("MESSAGE", lines, b"", self._version)
 
-    def _line_by_line(self, message: StompMessage, tag: int, held_id: str, extra: bytes) -> bytes:
+    def _line_by_line(
+        self, message: StompMessage, tag: int, held_id: str, extra: bytes, body: bytes
+    ) -> bytes:
         """Write a message for an older version, or one whose id is not the broker's."""
         version = self._version
         own_id = message.written_id(version)
@@ -109,7 +115,7 @@ class MessageFrames:
             lines += b"\nack:%d" % tag
         if is_renamed:
             lines += b"\ncovey-message-id:" + own_id
-        return b"%s%s%s" % (self._start, lines, _rest(message, extra, version))
+        return b"%s%s%s" % (self._start, lines, _rest(message, extra, version, body))
 
     def _extra_lines(self, entry: Entry, message: StompMessage) -> bytes:
         """Write the lines that only some messages have."""
@@ -129,21 +135,25 @@ class MessageFrames:
 
 def from_id_on(message: StompMessage) -> bytes:
     """Write what all subscribers of a topic read of a message: STOMP 1.2, from the id on."""
-    return message.written_id(V1_2) + _rest(message, b"", V1_2)
+    return message.written_id(V1_2) + _rest(message, b"", V1_2, message.body)
 
 
-def _rest(message: StompMessage, extra: bytes, version: Version) -> bytes:
+def _rest(message: StompMessage, extra: bytes, version: Version, body: bytes) -> bytes:
     """Write the part of a MESSAGE that follows the lines with its ids."""
-    body = message.body
     lines = message.block.lines(version)
-    return b"%s\ncontent-length:%d%s\n\n%s\0\n" % (extra, len(body), lines, body)
+    return b"%s\ncontent-length:%d%s\n\n%s\0\n" % (extra, len(message.body), lines, body)
 
 
 def _share(fan: Fan) -> bool:
-    """Write each message from its id on; False: a message is not a STOMP message, or expires."""
+    """Write each message from its id on.
+
+    False: a message is not a STOMP message, expires, or is so large that it is not copied.
+    """
     parts = [b""]  # the empty first part: a join puts the subscription's lines before each message
     for message in fan.messages:
         if not isinstance(message, StompMessage) or message.expires_ms:
+            return False
+        if len(message.body) >= LARGE:
             return False
         parts.append(from_id_on(message))
     fan.written = parts
