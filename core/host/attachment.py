@@ -177,7 +177,7 @@ class Disconnect(Job):
         assert self.session is not None
         host = self.session.host
         for transaction in self.transactions:
-            yield from transaction.aborting(host.now)
+            yield from transaction.aborting(lambda: host.now)
         for subscription in self.subscriptions:
             yield from subscription.detaching(host.now, counted=True)
         for destination in list(self.session.temporary):

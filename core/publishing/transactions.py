@@ -3,8 +3,9 @@
 
 Until the commit a sent message is in no queue and no group. A settled delivery still counts as its
 consumer's: the group's owner and counts do not change. An entry that was settled in an open
-transaction belongs to the transaction, so it stays there when its consumer leaves. After an abort
-the entry is the consumer's again, or returns to its place if the consumer is gone.
+transaction belongs to the transaction, so it stays there when its consumer leaves, and nobody else
+may settle it. After an abort the entry is the consumer's again. It returns to its place if the
+consumer is gone, or if its client cannot name the delivery any more (`is_final`).
 
 A client may ask for an answer to each operation. No operation is done before the commit, so the
 answers wait in the transaction, too. An abort drops them.
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 class Settlement:
     """A delivery settled in a transaction, and where it came from."""
 
-    __slots__ = ("consumer", "entry", "outcome", "reason", "source")
+    __slots__ = ("consumer", "entry", "is_final", "outcome", "reason", "source")
 
     def __init__(
         self, entry: Entry, consumer: Consumer, source: Source, outcome: Outcome, reason: str
@@ -55,6 +56,7 @@ class Settlement:
         self.source = source
         self.outcome = outcome
         self.reason = reason
+        self.is_final = False  # the client has forgotten the delivery: it can never settle it again
 
 
 class Transaction:
@@ -73,18 +75,25 @@ class Transaction:
         self._count(message.size)
         self.sends.append((targets, message))
 
-    def settle(self, entry: Entry, outcome: Outcome, now: float, reason: str = "") -> None:
-        """Keep a settlement for the commit; the entry belongs to the transaction from now on."""
+    def settle(
+        self, entry: Entry, outcome: Outcome, now: float, reason: str = ""
+    ) -> Settlement | None:
+        """Keep a settlement for the commit; the entry belongs to the transaction from now on.
+
+        Return None if there is nothing to settle.
+        """
         consumer = entry.holder
         if entry.state != ACQUIRED or consumer is None or consumer.queue is None:
-            return
+            return None
         self._count(0)
         consumer.unsettled.pop(entry.seq, None)
         consumer.queue.heard(consumer, now)
         if len(consumer.unsettled) + 1 == consumer.unsettled_max:
             consumer.queue.credit_changed(consumer)  # until now it held as many as it may
         consumer.queue.record(EventKind.ENLIST, entry)
-        self.settlements.append(Settlement(entry, consumer, consumer.queue, outcome, reason))
+        settlement = Settlement(entry, consumer, consumer.queue, outcome, reason)
+        self.settlements.append(settlement)
+        return settlement
 
     def answer(self, answer: bytes) -> None:
         """Keep an answer that the client gets once the commit is safe."""
@@ -99,14 +108,18 @@ class Transaction:
             settlement.source.settle(settlement.entry, settlement.outcome, now, settlement.reason)
         self.settlements.clear()
 
-    def aborting(self, now: float) -> Steps:
-        """Undo everything; a delivery is its consumer's again, or returns to its place."""
+    def aborting(self, time: Callable[[], float]) -> Steps:
+        """Undo everything; a delivery is its consumer's again, or returns to its place.
+
+        `time` tells the present: there may be much to undo, and deadlines start again here.
+        """
         self.sends.clear()
         self.answers.clear()
         settlements, self.settlements = self.settlements, []
         for settlement in settlements:
             entry = settlement.entry
-            if settlement.consumer.is_gone:
+            now = time()
+            if settlement.consumer.is_gone or settlement.is_final:
                 settlement.source.settle(entry, Outcome.FAILED, now)
             elif entry.state == ACQUIRED:
                 settlement.consumer.unsettled[entry.seq] = entry
@@ -139,11 +152,12 @@ class Abort(Job):
     def __init__(self, session: Session, name: str, transaction: Transaction) -> None:
         count = len(transaction.settlements)
         super().__init__("abort", f"transaction {name}", session, count)
+        self.name = name
         self.transaction = transaction
 
     def steps(self) -> Steps:
         """Give back one delivery after the other."""
-        yield from self.transaction.aborting(self.now)
+        yield from self.transaction.aborting(lambda: self.now)
 
 
 class Transactions:
@@ -273,3 +287,9 @@ class Transactions:
         abort = Abort(session, name, transaction)
         self._jobs.begin(abort, is_waited_for=True)
         return abort
+
+    def undoing(self, session: Session, name: str) -> Abort | None:
+        """Return the job that undoes a transaction, None if it is over."""
+        jobs = self._jobs.of(session)
+        found = [job for job in jobs if isinstance(job, Abort) and job.name == name]
+        return found[0] if found else None

@@ -230,7 +230,10 @@ class Queue(Source):
             self.mark()
 
     def accept(self, consumer: Consumer, entries: Sequence[Entry], now: float) -> None:
-        """Settle all these entries as accepted, except those the consumer no longer holds."""
+        """Settle all these entries as accepted, except those the consumer no longer holds.
+
+        An entry that is settled in an open transaction is the transaction's.
+        """
         self.state.turn(now)
         consumer.clock_from = now
         if consumer.is_overdue:
@@ -238,9 +241,7 @@ class Queue(Source):
         unsettled = consumer.unsettled
         was_full = len(unsettled) >= consumer.unsettled_max
         for entry in entries:
-            if entry.holder is consumer and entry.state == ACQUIRED:
-                if entry.seq in unsettled:  # a transaction may have taken it out
-                    del unsettled[entry.seq]
+            if entry.holder is consumer and unsettled.pop(entry.seq, None) is not None:
                 self.settled(entry)
         if was_full:
             self.dispatch.offer(consumer)

@@ -48,7 +48,7 @@ from covey.protocols.amqp.codec.transfer import Transfer
 from covey.protocols.amqp.codec.types import NULL as NULL_CODE
 from covey.protocols.amqp.links.receiver_link import OutgoingLink
 from covey.protocols.amqp.links.sender_link import IncomingLink
-from covey.protocols.amqp.outcomes import ACCEPTED, NO_STATE, read_state
+from covey.protocols.amqp.outcomes import ACCEPTED, IS_ACCEPTED, NO_STATE, read_state
 
 if TYPE_CHECKING:
     from covey.protocols.amqp.engine import AmqpEngine
@@ -100,9 +100,15 @@ def _take(
 ) -> None:
     """Take deliveries of one link; add their entries to rows, each of a consumer."""
     window = link.window
+    coordinator = link.engine.coordinator
+    has_transactions = coordinator.is_any
     row: list[Entry] = []
     reader: Consumer | None = None
     for place, entry in enumerate(list(map(link.unsettled.pop, numbers))):
+        if has_transactions and coordinator.keeps(
+            link, numbers[place], IS_ACCEPTED, is_settled=True
+        ):
+            continue
         if entry is None:
             link.heard_late(numbers[place])
             continue

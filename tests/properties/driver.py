@@ -116,7 +116,7 @@ class Driver:
         self.browsers: list[JudgedBrowser] = []
         self.storing: list[Entry] = []
         self.bodies = Bodies(self.queue, self.referee)
-        self.transacted = Transacted(self.referee)
+        self.transacted = Transacted(self.referee, Random(f"{strategy} {seed} transacted"))
         self.trace: list[str] = []
 
     def play(self, events: int) -> None:
@@ -307,7 +307,10 @@ class Driver:
             self.queue.settle(entry, outcome, self.now)
 
     def on_accept(self) -> None:
-        """Accept some of what one consumer holds in one go, one of it twice."""
+        """Accept some of what one consumer holds in one go, one of it twice.
+
+        What a transaction has does not go with it.
+        """
         holding = [consumer for consumer in self.consumers.values() if consumer.unsettled]
         if not holding:
             return
@@ -319,7 +322,7 @@ class Driver:
         self.referee.heard(consumer.id)
         for entry in row:
             self.referee.accepted(entry.seq)
-        self.queue.accept(consumer, [*row, row[0]], self.now)
+        self.queue.accept(consumer, [*row, row[0], *self.transacted.enlisted()], self.now)
 
     def on_enlist(self) -> None:
         """Settle something in a transaction."""
@@ -398,6 +401,8 @@ class Driver:
     def on_go_on(self) -> None:
         """Do a portion of what was begun."""
         self.commands.go_on(self.now, self.random)
+        self.referee.now = self.now
+        self.transacted.go_on(self.now)
 
     def on_close(self) -> None:
         """Close a group by command."""

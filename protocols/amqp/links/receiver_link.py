@@ -267,6 +267,8 @@ class OutgoingLink:
             self.heard_late(number)
         elif state.code == TRANSACTIONAL:
             self.engine.coordinator.settle(self, number, state, is_settled=is_settled)
+        elif self.engine.coordinator.keeps(self, number, state, is_settled=is_settled):
+            pass  # the outcome stays that of the transaction
         elif is_settled:
             entry = self.forget(number)
             self.settle_entry(entry, *outcome_of(state))

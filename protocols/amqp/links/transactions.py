@@ -11,21 +11,24 @@ a commit the broker settles the deliveries that the peer has left unsettled. Aft
 peer still holds these deliveries; those that the peer has already settled go back to their queue. A
 control link that ends rolls back its open transactions.
 
+A delivery with an outcome in a transaction is the transaction's until that has ended. If the peer
+settles it outside of the transaction, only the peer's part of it is over: the outcome stays that of
+the transaction.
+
 A commit is refused if a part of the transaction failed and the peer was not told by a rejection.
-Examples are a refused message that came settled, and the settlement of a delivery that the peer
-does not hold (any more). Then the whole transaction is rolled back.
+Examples are a refused message that came settled, two outcomes of one delivery, and the settlement
+of a delivery that the peer does not hold (any more). Then the whole transaction is rolled back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from covey.core.errors import BrokerError, ProtocolError, RefusedError
-from covey.core.model.entry import Entry, Outcome
 from covey.core.model.message import Message
 from covey.core.naming.destination import Destination
-from covey.core.publishing.transactions import Transaction
+from covey.core.publishing.transactions import Settlement, Transaction
 from covey.protocols.amqp.codec import decoder
 from covey.protocols.amqp.links.receiver_link import OutgoingLink
 from covey.protocols.amqp.links.sender_link import IncomingLink
@@ -33,6 +36,7 @@ from covey.protocols.amqp.messages.message import AmqpMessage
 from covey.protocols.amqp.messages.sections import VALUE
 from covey.protocols.amqp.outcomes import (
     ACCEPTED_STATE,
+    OUTCOMES,
     TRANSACTIONAL,
     State,
     declared,
@@ -48,20 +52,45 @@ DECLARE: Final = (0x31, "amqp:declare:list")
 DISCHARGE: Final = (0x32, "amqp:discharge:list")
 
 
+class Provisional:
+    """An outcome in a transaction, of a delivery that the peer has not settled."""
+
+    __slots__ = ("answer", "settlement")
+
+    def __init__(self, answer: bytes, settlement: Settlement | None) -> None:
+        self.answer = answer  # with which the broker will settle it
+        self.settlement = settlement  # None: there is nothing to settle, as for a browser
+
+
 class OpenTransaction:
-    """A transaction, its control link, and the deliveries settled in it."""
+    """A transaction, its control link, and the deliveries with an outcome in it."""
 
     def __init__(self, name: str, control: ControlLink) -> None:
         self.name = name
         self.control = control
-        self.settled: list[tuple[OutgoingLink, Entry | None]] = []  # the peer has settled these
-        # The peer waits until the broker settles these, with that answer.
-        self.unsettled: dict[tuple[OutgoingLink, int], bytes] = {}
+        self.provisional: dict[tuple[OutgoingLink, int], Provisional] = {}
         self.flaw = ""  # what failed; not "": the transaction cannot be committed
 
     def spoil(self, cause: str) -> None:
         """Note that a part of the transaction failed; the first cause is reported."""
         self.flaw = self.flaw or cause
+
+    def add(
+        self, link: OutgoingLink, delivery: int, outcome: State, done: Settlement | None
+    ) -> None:
+        """Keep the outcome of a delivery."""
+        self.provisional[link, delivery] = Provisional(plain(outcome.code), done)
+
+    def compare(self, link: OutgoingLink, delivery: int, outcome: State) -> None:
+        """Note that the transaction cannot be committed if a delivery has another outcome here."""
+        if self.provisional[link, delivery].answer != plain(outcome.code):
+            self.spoil(f"link {link.name}: two outcomes of delivery {delivery}")
+
+    def retire(self, link: OutgoingLink, delivery: int) -> None:
+        """Called when the peer has settled a delivery: it cannot get the delivery back."""
+        known = self.provisional.pop((link, delivery), None)
+        if known is not None and known.settlement is not None:
+            known.settlement.is_final = True
 
 
 class Coordinator:
@@ -72,6 +101,7 @@ class Coordinator:
         self.engine = engine
         self.session = engine.session
         self.open: dict[bytes, OpenTransaction] = {}
+        self.ending: dict[OpenTransaction, None] = {}  # discharged, and not over yet
         self.last_number = 0
 
     def declare(self, control: ControlLink) -> bytes:
@@ -96,17 +126,41 @@ class Coordinator:
         """Keep a settlement for the commit."""
         try:
             id, outcome = _named_in(state)
-            is_part = self._enlist(self._core(id), self.open[id], link, delivery, outcome)
+            self._enlist(self._core(id), self.open[id], link, delivery, outcome)
         except BrokerError as error:
             self.spoil(state, error.text)
             self.engine.links.close(link, error)
             return
-        entry = link.forget(delivery) if is_settled else None
-        if is_part and is_settled:
-            self.open[id].unsettled.pop((link, delivery), None)
-            self.open[id].settled.append((link, entry))
-        elif is_part:
-            self.open[id].unsettled[link, delivery] = plain(outcome.code)
+        if is_settled:
+            self._retire(link, delivery)
+
+    def keeps(self, link: OutgoingLink, delivery: int, state: State, *, is_settled: bool) -> bool:
+        """Called when the peer states an outcome outside of a transaction.
+
+        Return True if a transaction has the delivery: then the outcome stays that of the
+        transaction.
+        """
+        if not self.is_any:
+            return False
+        having = [each for each in self._all() if (link, delivery) in each.provisional]
+        for opened in having if state.code in OUTCOMES else ():
+            opened.compare(link, delivery, state)
+        if having and is_settled:
+            self._retire(link, delivery)
+        return bool(having)
+
+    @property
+    def is_any(self) -> bool:
+        """Return True if a transaction has begun that is not over."""
+        return bool(self.open or self.ending)
+
+    def _all(self) -> list[OpenTransaction]:
+        return [*self.open.values(), *self.ending]
+
+    def _retire(self, link: OutgoingLink, delivery: int) -> None:
+        link.forget(delivery)
+        for opened in self._all():
+            opened.retire(link, delivery)
 
     def _enlist(
         self,
@@ -115,20 +169,19 @@ class Coordinator:
         link: OutgoingLink,
         delivery: int,
         outcome: State,
-    ) -> bool:
-        """Add a settlement to a transaction; return False if there is nothing to settle."""
+    ) -> None:
+        """Add the outcome of a delivery to a transaction."""
         entry = link.unsettled[delivery]
-        known = opened.unsettled.get((link, delivery))
-        if known is not None:
-            if known != plain(outcome.code):
-                opened.spoil(f"link {link.name}: two outcomes of delivery {delivery}")
+        if (link, delivery) in opened.provisional:
+            opened.compare(link, delivery, outcome)
         elif entry is not None and link.holds(entry):
             decided, reason = outcome_of(outcome)
-            transaction.settle(entry, decided, self.engine.now, reason)
+            done = transaction.settle(entry, decided, self.engine.now, reason)
+            opened.add(link, delivery, outcome, done)
         elif entry is not None or not link.is_browser:
             opened.spoil(f"link {link.name}: delivery {delivery} is not there to be settled")
-            return False
-        return True
+        else:
+            opened.add(link, delivery, outcome, None)
 
     def named_by(self, state: State) -> bytes:
         """Return the id of the open transaction that a state names; b"" if it names none."""
@@ -152,38 +205,33 @@ class Coordinator:
         """Commit or roll back a transaction; the answer leaves when the result is safe."""
         self._core(id)
         ended = self.open.pop(id)
-        if fail:
-            self._roll_back(ended)
-            control.answer(delivery, ACCEPTED_STATE)
+        if fail or ended.flaw:
+            flaw = None if fail else _rolled_back(ended.flaw)
+            self._roll_back(ended, lambda: _answer(control, delivery, flaw))
             return
-        if ended.flaw:
-            self._roll_back(ended)
-            raise RefusedError(f"rolled back: {ended.flaw}", "rollback")
 
         def done() -> None:
-            if not control.is_ended:
-                control.answer(delivery, ACCEPTED_STATE)
+            del self.ending[ended]
+            _answer(control, delivery)
 
         def refused(error: RefusedError) -> None:
-            self._give_back(ended)
-            if not control.is_ended:
-                cause = RefusedError(f"rolled back: {error.text}", "rollback")
-                control.refuse(delivery, cause)
+            told = _rolled_back(error.text)
+            self._when_undone(ended, lambda: _answer(control, delivery, told))
 
+        self.ending[ended] = None
         commit = self.engine.broker.transactions.commit
         after = _settling(ended)
         try:
             commit(self.session, ended.name, self.engine.now, done, refused, after)
-        except RefusedError as error:
-            self._give_back(ended)
-            raise RefusedError(f"rolled back: {error.text}", "rollback") from error
+        except RefusedError as why:
+            refused(why)
 
     def end(self, control: ControlLink) -> None:
         """Roll back the transactions that a control link has left open."""
         for id, transaction in list(self.open.items()):
             if transaction.control is control:
                 del self.open[id]
-                self._roll_back(transaction)
+                self._roll_back(transaction, _nothing)
 
     def _core(self, id: bytes) -> Transaction:
         transaction = self.open.get(id)
@@ -191,13 +239,23 @@ class Coordinator:
             raise RefusedError(f"there is no transaction {id[:32]!r}", "no-transaction")
         return self.engine.broker.transactions.running(self.session, transaction.name)
 
-    def _roll_back(self, transaction: OpenTransaction) -> None:
-        self.engine.broker.transactions.abort(self.session, transaction.name, self.engine.now)
-        self._give_back(transaction)
+    def _roll_back(self, ended: OpenTransaction, then: Callable[[], None]) -> None:
+        self.ending[ended] = None
+        self.engine.broker.transactions.abort(self.session, ended.name, self.engine.now)
+        self._when_undone(ended, then)
 
-    def _give_back(self, transaction: OpenTransaction) -> None:
-        for link, entry in transaction.settled:
-            link.settle_entry(entry, Outcome.FAILED)
+    def _when_undone(self, ended: OpenTransaction, then: Callable[[], None]) -> None:
+        """Make a call when the peer holds again all that it has not settled."""
+
+        def over() -> None:
+            del self.ending[ended]
+            then()
+
+        job = self.engine.broker.transactions.undoing(self.session, ended.name)
+        if job is None:
+            over()
+        else:
+            job.then(over)
 
 
 class ControlLink(IncomingLink):
@@ -226,10 +284,28 @@ class ControlLink(IncomingLink):
         self.engine.coordinator.end(self)
 
 
+def _answer(control: ControlLink, delivery: int, error: RefusedError | None = None) -> None:
+    """Answer a discharge, unless its control link has ended."""
+    if control.is_ended:
+        return
+    if error is None:
+        control.answer(delivery, ACCEPTED_STATE)
+    else:
+        control.refuse(delivery, error)
+
+
+def _rolled_back(cause: str) -> RefusedError:
+    return RefusedError(f"rolled back: {cause}", "rollback")
+
+
+def _nothing() -> None:
+    """Tell nobody: the control link has ended."""
+
+
 def _settling(ended: OpenTransaction) -> Iterator[int]:
     """Settle the deliveries that the peer has left unsettled, step by step."""
-    for (link, delivery), state in ended.unsettled.items():
-        link.finish(delivery, state)
+    for (link, delivery), known in list(ended.provisional.items()):
+        link.finish(delivery, known.answer)
         yield 1
 
 
