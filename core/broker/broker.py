@@ -174,11 +174,11 @@ class Broker:
         self.internal_errors = 0  # unexpected exceptions; whoever catches one logs it
         self.instance = "covey"  # names this run in message ids; the server makes it unique
         self.run_mark = ""  # names this run in names of temporary destinations
-        policies = Policies(settings)
         is_durable = self.commits.is_durable
         ledger = self.commits.ledger if is_durable else None
-        entry = settings.virtual_host(space)
-        self.host = VirtualHost(entry, policies, self.clock, self.turns, ledger, self.jobs)
+        given = (settings.virtual_host(space), Policies(settings), self.clock)
+        self.host = VirtualHost(*given, self.turns, ledger, self.jobs)
+        self.host.audience.freed = self.publishing.waiting_work.free
         hosts.append(self.host)
         if is_durable and is_recovered:
             recover(hosts, self.commits)

@@ -6,17 +6,23 @@ before it takes a message. Listeners are numbered as they come (`newest`), and a
 which number it has met them. Only topics with a retained message meet a new listener soon
 (`introduce`, in portions), since the listener must get the retained message first.
 
+A topic that has to meet very many is *held* meanwhile (`LongMeeting`): its messages wait. So all of
+them hear the first one, and nobody hears it after the second. It has met them all, but for those
+that came since. A listener that goes before its turn is left out.
+
 No pattern matches temporary topics: each belongs to one connection. A user does not hear a topic
 that it may not read. Its permissions are checked when the topic meets the listener.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from covey.core.clock import Clock
 from covey.core.host.subscription import Durable, Subscription
-from covey.core.host.topic import Topic
+from covey.core.host.topic import HELD, Topic
+from covey.core.jobs.job import Job, Jobs, Steps
 from covey.core.naming.destination import TEMPORARY_ROOT, Kind
 from covey.core.naming.pattern import Pattern
 from covey.core.naming.pattern_index import PatternIndex
@@ -24,51 +30,54 @@ from covey.core.naming.policies import Policies
 from covey.core.security.users import Verb
 
 OWN: Final = -1  # in place of a size
+Listener = Subscription | Durable
 
 
 class Audience:
     """The listeners by pattern, of present and future topics."""
 
-    def __init__(self, policies: Policies, clock: Clock) -> None:
+    def __init__(self, policies: Policies, clock: Clock, jobs: Jobs | None = None) -> None:
+        """Begin with no listener; without jobs, every topic meets all of them at once."""
         self.policies = policies
         self.newest = 0  # the number of the last listener
         self.retaining: dict[Topic, None] = {}  # topics with a retained message
-        self._clock = clock
-        self._subscriptions: PatternIndex[Subscription] = PatternIndex()
-        self._durables: PatternIndex[Durable] = PatternIndex()
+        self.freed: Callable[[Topic], None] = _nobody_waits  # told of a topic that was awaited
+        self.clock = clock
+        self._jobs = jobs
+        self._listeners: PatternIndex[Listener] = PatternIndex()
 
     def meet(self, topic: Topic) -> None:
-        """Let everybody whose pattern matches a topic hear it."""
-        topic.met = self.newest
-        if topic.name.startswith(TEMPORARY_ROOT):
-            return
-        self._meet_readers(topic)
-        for durable in self._durables.matching(topic.name):
-            self.admit_durable(durable, topic)
+        """Let everybody whose pattern matches a topic hear it; very many in portions.
 
-    def _meet_readers(self, topic: Topic) -> None:
-        """Let connected readers hear a topic.
-
-        There may be tens of thousands, so the topic's policy is asked for once, and the rights of
-        each login once.
+        The topic is held until it has met them.
         """
-        answers: dict[tuple[int, Verb], bool] = {}
-        buffer_size = 0
-        for subscription in self._subscriptions.matching(topic.name):
-            if topic in subscription.topics:
-                continue
-            asked = id(subscription.session.identity), subscription.verb
-            answer = answers.get(asked)
-            if answer is None:
-                answer = answers[asked] = subscription.may_read(Kind.TOPIC, topic.name)
-                buffer_size = buffer_size or self._own_buffer_size(topic)
-            if answer:
-                size = subscription.buffer_size if buffer_size == OWN else buffer_size
-                subscription.listen(topic, size, self._clock)
+        if topic.is_held:
+            return
+        newest = self.newest
+        found: list[Listener] = []
+        if not topic.name.startswith(TEMPORARY_ROOT):
+            found = self._listeners.newer(topic.name, topic.met)
+        jobs = self._jobs
+        if jobs is not None and len(found) > jobs.portion:
+            jobs.begin(LongMeeting(self, topic, found))
+            return
+        topic.met = newest
+        if found:
+            meeting = Meeting(self, topic)
+            for listener in found:
+                meeting.greet(listener)
+
+    def release(self, topic: Topic, met: int) -> None:
+        """Let a topic that was held take messages again; it has met all up to this listener."""
+        topic.met = met
+        if topic.is_awaited:
+            self.freed(topic)
+        if self._jobs is not None:
+            self._jobs.rouse()
 
     def listen(self, subscription: Subscription, topic: Topic) -> None:
         """Let a subscription hear a topic, with the buffer that the topic's policy allows."""
-        subscription.listen(topic, self._buffer_size(subscription, topic), self._clock)
+        subscription.listen(topic, self._buffer_size(subscription, topic), self.clock)
 
     def reconsider(self, subscription: Subscription) -> None:
         """Apply changed policies to a subscription that listens already."""
@@ -77,10 +86,10 @@ class Audience:
             subscription.feed.allow(self._buffer_size(subscription, first))
 
     def _buffer_size(self, subscription: Subscription, topic: Topic) -> int:
-        size = self._own_buffer_size(topic)
+        size = self.own_buffer_size(topic)
         return subscription.buffer_size if size == OWN else size
 
-    def _own_buffer_size(self, topic: Topic) -> int:
+    def own_buffer_size(self, topic: Topic) -> int:
         """Return the buffer that a topic's policy gives to its readers; OWN: each has its own."""
         if self.policies.slow_consumer(topic.name) == "queue":
             return self.policies.broker.memory_window_queue
@@ -88,8 +97,8 @@ class Audience:
 
     def add(self, subscription: Subscription, pattern: Pattern) -> None:
         """Let a subscription hear every topic that its pattern matches."""
-        self._subscriptions.add(pattern, subscription)
-        self.newest += 1
+        self._listeners.add(pattern, subscription)
+        self.newest = self._listeners.last
 
     def introduce(self, subscription: Subscription, topic: Topic, pattern: Pattern) -> None:
         """Let a new listener hear a topic's retained message, if its pattern matches the topic."""
@@ -100,12 +109,12 @@ class Audience:
 
     def discard(self, subscription: Subscription, pattern: Pattern) -> None:
         """Let a subscription meet no more topics; it leaves those that it has met by itself."""
-        self._subscriptions.discard(pattern, subscription)
+        self._listeners.discard(pattern, subscription)
 
     def add_durable(self, durable: Durable, pattern: Pattern) -> None:
         """Let a durable subscription hear every topic that its pattern matches."""
-        self._durables.add(pattern, durable)
-        self.newest += 1
+        self._listeners.add(pattern, durable)
+        self.newest = self._listeners.last
 
     def introduce_durable(self, durable: Durable, topic: Topic) -> None:
         """Let a durable subscription have a topic's retained message, if its patterns match."""
@@ -119,17 +128,87 @@ class Audience:
         if topic not in durable.topics:
             durable.listen(topic)
             if topic not in durable.heard_before:
-                topic.offer_retained(durable.binding, self._clock)
+                topic.offer_retained(durable.binding, self.clock)
 
     def discard_durable(self, durable: Durable, pattern: Pattern) -> None:
         """Let a durable subscription meet no more topics by this pattern."""
-        self._durables.discard(pattern, durable)
+        self._listeners.discard(pattern, durable)
 
     def forget_if_expired(self, topic: Topic) -> None:
         """Let a topic forget its retained message if that has expired."""
-        if topic.retained is not None and self._clock.has_passed(topic.retained.expires_ms):
+        if topic.retained is not None and self.clock.has_passed(topic.retained.expires_ms):
             topic.forget_retained()
 
     def _admit(self, subscription: Subscription, topic: Topic) -> None:
         if topic not in subscription.topics and subscription.may_read(Kind.TOPIC, topic.name):
             self.listen(subscription, topic)
+
+
+class Meeting:
+    """A topic and the listeners that it meets in one turn.
+
+    There may be tens of thousands, so the topic's policy is asked for once, and the rights of each
+    login once.
+    """
+
+    __slots__ = ("_answers", "_audience", "_buffer_size", "topic")
+
+    def __init__(self, audience: Audience, topic: Topic) -> None:
+        self.topic = topic
+        self._audience = audience
+        self._answers: dict[tuple[int, Verb], bool] = {}
+        self._buffer_size = 0
+
+    def greet(self, listener: Listener) -> None:
+        """Let a listener hear the topic, if it may and does not yet."""
+        if isinstance(listener, Durable):
+            self._audience.admit_durable(listener, self.topic)
+        elif self.topic not in listener.topics and self._may_read(listener):
+            own = self._buffer_size == OWN
+            size = listener.buffer_size if own else self._buffer_size
+            listener.listen(self.topic, size, self._audience.clock)
+
+    def _may_read(self, subscription: Subscription) -> bool:
+        asked = id(subscription.session.identity), subscription.verb
+        answer = self._answers.get(asked)
+        if answer is None:
+            answer = self._answers[asked] = subscription.may_read(Kind.TOPIC, self.topic.name)
+            self._buffer_size = self._buffer_size or self._audience.own_buffer_size(self.topic)
+        return answer
+
+
+class LongMeeting(Job):
+    """A topic meets very many listeners, in portions. It is held meanwhile."""
+
+    def __init__(self, audience: Audience, topic: Topic, listeners: list[Listener]) -> None:
+        """Begin to hold the topic."""
+        super().__init__("meet", f"topic {topic.name}", None, len(listeners))
+        self._audience = audience
+        self._topic = topic
+        self._meeting = Meeting(audience, topic)
+        self._listeners = listeners
+        self._met_before = topic.met
+        self._newest = audience.newest
+        self._is_done = False
+        topic.met = HELD
+
+    def steps(self) -> Steps:
+        """Greet one listener after the other, unless its wishes have changed."""
+        for listener in self._listeners:
+            if any([pattern.matches(self._topic.name) for pattern in listener.patterns]):
+                self._meeting.greet(listener)
+            yield 1
+        self._is_done = True
+
+    def advance(self, items: int, stopwatch: Callable[[], float] | None, deadline: float) -> bool:
+        """Do a portion; rights and policies may have changed since the last one."""
+        self._meeting = Meeting(self._audience, self._topic)
+        return super().advance(items, stopwatch, deadline)
+
+    def ended(self) -> None:
+        """Let the topic take messages; it meets all of them again if something went wrong."""
+        self._audience.release(self._topic, self._newest if self._is_done else self._met_before)
+
+
+def _nobody_waits(topic: Topic) -> None:
+    """Take note of a topic that can take messages again: without a broker nobody sends any."""

@@ -8,13 +8,16 @@ portions (`core.host.fan_out`). When a message comes for another topic, the gath
 topic before are handed out first. So a reader of both sees the messages in the order they were
 sent.
 
+While a topic is *held* it takes no message: it meets very many listeners (`core.host.audience`). A
+message for it waits, as one for a full queue does, and so do all that come behind.
+
 The only message that a topic keeps is the last one sent with `retain:set` (the Apollo STOMP
 manual). Each later subscription gets that message first. It does not survive a restart.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from covey.core.dispatch.lane import Lane
 from covey.core.host.feed import NO_LANE, Binding, Fan, Feed
@@ -24,6 +27,9 @@ if TYPE_CHECKING:
     from covey.core.clock import Clock
     from covey.core.host.fan_out import FanOuts
     from covey.core.session import Session
+
+
+HELD: Final = -1  # in place of the number of a listener, so that to look at that is enough
 
 
 class Topic:
@@ -38,6 +44,7 @@ class Topic:
         "bindings",
         "delivered",
         "feeds",
+        "is_awaited",
         "met",
         "name",
         "named",
@@ -57,7 +64,8 @@ class Topic:
         self._batch_max = batch_max
         self._retaining = retaining
         self._fan_outs = fan_outs
-        self.met = 0  # the number of the last listener that it has met (`core.host.audience`)
+        self.met = 0  # the last listener that it has met (`core.host.audience`), by number; or HELD
+        self.is_awaited = False  # a producer waits until the topic is held no longer
         self.named = 0  # listeners that subscribed by its name, not only by a pattern
         self.bindings: dict[Binding, None] = {}  # an ordered set, as the feeds are
         self.feeds: dict[Feed, None] = {}  # an ordered set: there may be very many
@@ -67,6 +75,11 @@ class Topic:
         self.touched_at = 0.0
         self._fan = Fan()
         self._senders: list[Session] = []  # of the gathered messages, each once
+
+    @property
+    def is_held(self) -> bool:
+        """Return True if the topic can take no message now."""
+        return self.met == HELD
 
     @property
     def audience(self) -> int:

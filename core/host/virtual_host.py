@@ -110,7 +110,7 @@ class VirtualHost:
         self.durables: dict[str, Durable] = {}
         self.declared: set[str] = set()  # queues that stay though empty and unused
         self.queue_patterns: PatternIndex[Subscription] = PatternIndex()
-        self.audience = Audience(policies, clock)
+        self.audience = Audience(policies, clock, jobs)
         self.senders = Senders()
         self.queue_factory = QueueFactory(self.id, policies, clock, owner, ledger)
 
@@ -165,7 +165,10 @@ class VirtualHost:
         return queue
 
     def topic(self, name: str, maker: str = "") -> Topic:
-        """Return a topic, made now if there is none; all whose patterns match it will hear it."""
+        """Return a topic, made now if there is none; all whose patterns match it will hear it.
+
+        Very many of them have yet to hear it then: no message may be published while it is held.
+        """
         known = self.topics.get(name)
         if known is not None:
             if known.met != self.audience.newest:
@@ -386,7 +389,7 @@ class VirtualHost:
         """Forget a topic that nobody has used for a while; return how many listeners it had."""
         topic = self.topics.get(name)
         unused_since = self.now - TOPIC_UNUSED_S
-        if topic is None or topic.touched_at > unused_since or topic.named:
+        if topic is None or topic.touched_at > unused_since or topic.named or topic.is_held:
             return 0
         if topic.retained is not None or (topic.audience and self.mirror_of(name) is not None):
             return 0

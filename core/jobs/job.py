@@ -208,6 +208,11 @@ class Jobs:
             if self._stopwatch is not None and self._stopwatch() >= deadline:
                 break
 
+    def rouse(self) -> None:
+        """Have all resting jobs tried again soon: what some of them wait for may be there."""
+        for job in self._line:
+            job.is_resting = False
+
     def complete(self, job: Job) -> None:
         """Do all that is left of a job now: for a test, and for an end that cannot wait."""
         while not job.is_over:

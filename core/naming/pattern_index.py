@@ -13,6 +13,8 @@ Patterns whose `**` may match no part at all have a tree of their own.
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from itertools import islice
 from typing import Generic, TypeVar
 
 from covey.core.naming.path import CANONICAL
@@ -59,10 +61,10 @@ class Node(Generic[T]):
 class PatternIndex(Generic[T]):
     """Values behind patterns; one index for each kind of destination."""
 
-    __slots__ = ("_number", "_root", "_root_of_zero")
+    __slots__ = ("_root", "_root_of_zero", "last")
 
     def __init__(self) -> None:
-        self._number = 0
+        self.last = 0  # the number of the last value that was added
         self._root: Node[T] = Node(None)
         self._root_of_zero: Node[T] = Node(None)
 
@@ -71,8 +73,8 @@ class PatternIndex(Generic[T]):
         node = self._root_of(pattern)
         for part in pattern.parts:
             node = node.below(part).setdefault(part.text, Node(part))
-        self._number += 1
-        node.values.setdefault(value, self._number)
+        self.last += 1
+        node.values.setdefault(value, self.last)
 
     def discard(self, pattern: Pattern, value: T) -> None:
         """Remove a value; it is no error if it is not there."""
@@ -92,14 +94,32 @@ class PatternIndex(Generic[T]):
 
     def matching(self, name: str) -> list[T]:
         """Return each value with a pattern that matches `name`, once, in the order of adding."""
-        levels = name.split(CANONICAL.separator)
-        ends = _walk([self._root], levels)
-        ends += _walk(_with_descendants([self._root_of_zero]), levels, matches_zero=True)
         found: dict[T, int] = {}
-        for node in ends:
+        for node in self._ends(name):
             for value, number in node.values.items():
                 found[value] = min(number, found.get(value, number))
         return sorted(found, key=found.__getitem__)
+
+    def newer(self, name: str, than: int) -> list[T]:
+        """Return the values that `matching` would and whose number is above `than`, in any order.
+
+        A value with several patterns may come more than once. Nothing is done for each older value,
+        of which there may be very many.
+        """
+        found: list[T] = []
+        for node in self._ends(name):
+            values = node.values
+            if not values or next(reversed(values.values())) <= than:
+                continue
+            first = bisect_right(list(values.values()), than) if than else 0
+            found += islice(values, first, None)  # numbers ascend: it is in the order of adding
+        return found
+
+    def _ends(self, name: str) -> list[Node[T]]:
+        """Return the nodes whose patterns match a name."""
+        levels = name.split(CANONICAL.separator)
+        ends = _walk([self._root], levels)
+        return ends + _walk(_with_descendants([self._root_of_zero]), levels, matches_zero=True)
 
     def _root_of(self, pattern: Pattern) -> Node[T]:
         return self._root_of_zero if pattern.matches_zero else self._root

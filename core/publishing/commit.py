@@ -30,7 +30,8 @@ from typing import TYPE_CHECKING, Final
 from covey.core.errors import RefusedError
 from covey.core.jobs.job import WAIT, Job, Steps
 from covey.core.naming.destination import Kind
-from covey.core.publishing.publishing import Needs, Publishing, Send, Work
+from covey.core.publishing.publishing import Publishing
+from covey.core.publishing.waiting_work import Needs, Send, Work
 from covey.core.queue.queue import Queue
 
 if TYPE_CHECKING:
@@ -86,6 +87,10 @@ class Commit(Job):
                 yield 1
             for send in self._sends:
                 self._publishing.weigh(self.owner, send, self._needs)
+                while self._needs.held is not None:
+                    yield WAIT
+                    self._needs.held = None
+                    self._publishing.weigh(self.owner, send, self._needs)
                 yield 1
             sends = self.transaction.sends
             work = Work(self.owner, sends, None, self._give_up, self._take, needs=self._needs)
@@ -97,6 +102,8 @@ class Commit(Job):
             yield WAIT
         self._begin_portion()
         for send in self._sends:
+            while self._publishing.held_topic(self.owner, send) is not None:
+                yield WAIT
             self._put(send)
             yield len(send[0])
         for settlement in self.transaction.settlements:

@@ -18,27 +18,19 @@ wait calls `try_put` itself, and calls `publish` if `try_put` returns False.
 One SEND may name many destinations, and a transaction has many sends. Either all of them are taken
 or none. So every queue is asked first (`core.queue.quota`), then `Overload`
 (`core.storage.overload`), and only then is anything put. Work that finds no room waits, and is
-tried again in order. Its session is blocked meanwhile. A long commit is admitted, weighed and put
-in portions (`core.publishing.commit`).
+tried again in order (`core.publishing.waiting_work`). Its session is blocked meanwhile. It also
+waits while one of its topics is held (`core.host.topic`). A long commit is admitted, weighed and
+put in portions (`core.publishing.commit`).
 
 A topic never refuses a message. But a subscriber that does not keep up makes the producer wait
 before its next message: the session is blocked until every such subscriber has caught up.
 
 A mirrored queue listens to the topic of its name, so a send to the queue goes to the topic.
-
-`WaitingWork` keeps the work that waits, in the order it came. A producer whose message finds its
-queue full (`full_policy = "block"`) waits for the queue. A producer that finds a gate shut waits
-for the gate. So does a commit. When the queue has lost a message, or may hold more, or the gate
-opens, the oldest piece of work is tried again, as a whole. It may then wait for something else.
-
-When a queue or a gate gets room it only calls `free`, and tries nothing itself: it may be in the
-middle of a change, and must not get a new message then. The broker retries between dispatches.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from covey.core.errors import RefusedError
@@ -50,6 +42,7 @@ from covey.core.model.entry import Entry
 from covey.core.model.message import Message, Origin
 from covey.core.naming.destination import Destination, Kind
 from covey.core.publishing.arrivals import Arrivals
+from covey.core.publishing.waiting_work import Needs, Obstacle, Send, WaitingWork, Work
 from covey.core.queue.policy import dead_letter_name
 from covey.core.queue.queue import Queue
 from covey.core.queue.quota import has_room, is_kept_out_by_itself, why_full
@@ -57,126 +50,6 @@ from covey.core.session import Session
 from covey.core.storage.commits import Commits
 from covey.core.storage.overload import Gate
 from covey.groups.key import GroupIdError
-
-Send = tuple[tuple["Destination", ...], "Message"]
-Obstacle = Queue | Gate
-
-
-class Needs:
-    """How much room messages that are published together need, queue by queue."""
-
-    __slots__ = ("counts", "is_persistent", "sizes")
-
-    def __init__(self) -> None:
-        self.counts: dict[Queue, int] = {}
-        self.sizes: dict[Queue, int] = {}
-        self.is_persistent = False  # one of the messages is
-
-    def add(self, queue: Queue, count: int, size: int) -> None:
-        """Add to what is needed of a queue."""
-        self.counts[queue] = self.counts.get(queue, 0) + count
-        self.sizes[queue] = self.sizes.get(queue, 0) + size
-
-
-class Work:
-    """Messages to be published all together, and what to call then."""
-
-    __slots__ = ("done", "is_ours", "is_passed", "needs", "refused", "sends", "session", "taken")
-
-    def __init__(
-        self,
-        session: Session,
-        sends: list[Send],
-        done: Callable[[], None] | None = None,
-        refused: Callable[[], None] | None = None,
-        taken: Callable[[], None] | None = None,
-        *,
-        is_ours: bool = False,
-        needs: Needs | None = None,
-        is_passed: Callable[[], bool] | None = None,
-    ) -> None:
-        self.needs = needs  # if given, the caller has weighed the messages, and puts them itself
-        self.is_ours = is_ours  # an answer of the broker itself: no gate keeps it back
-        self.session = session
-        self.sends = sends
-        self.taken = taken  # called in the turn that takes the work: its changes join the batch
-        self.done = done  # called once all of the work is safe
-        self.refused = refused  # called if the work is refused after it had to wait
-        self.is_passed = is_passed  # returns True if the same work was done before
-
-
-class WaitingWork:
-    """Which work waits for which queue or gate."""
-
-    def __init__(self, opened: list[Gate]) -> None:
-        """Begin with none; `opened` has the gates that have opened since the last retry."""
-        self.lines: dict[Obstacle, deque[Work]] = {}
-        self.freed: dict[Obstacle, None] = {}  # those that may have room now for work that waits
-        self._opened = opened
-
-    def add(self, obstacle: Obstacle, work: Work) -> None:
-        """Let a piece of work wait for a queue or a gate."""
-        self.lines.setdefault(obstacle, deque()).append(work)
-        obstacle.is_awaited = True
-
-    def free(self, obstacle: Obstacle) -> None:
-        """Called when a queue has more room or is gone, or when a gate has opened."""
-        if obstacle in self.lines:
-            self.freed[obstacle] = None
-
-    @property
-    def is_due(self) -> bool:
-        """Return True if a queue or a gate that work waits for was freed."""
-        return bool(self.freed or self._opened)
-
-    def sessions(self) -> list[Session]:
-        """Return the sessions whose work waits, once for each piece of work."""
-        return [work.session for line in self.lines.values() for work in line]
-
-    def retry(self, attempt: Callable[[Work], Obstacle | None]) -> None:
-        """Try the work behind each freed queue or gate, oldest first, until one finds no room.
-
-        `attempt` returns what stands in the way, None if the work was done or refused.
-        """
-        while self.is_due:
-            while self._opened:
-                self.free(self._opened.pop(0))
-            if not self.freed:
-                return
-            obstacle = next(iter(self.freed))
-            del self.freed[obstacle]
-            self._retry(obstacle, attempt)
-
-    def forget(self, session: Session) -> list[Work]:
-        """Drop and return the work of a session that ended; work behind it may go on."""
-        gone: list[Work] = []
-        for obstacle, line in list(self.lines.items()):
-            kept = deque([work for work in line if work.session is not session])
-            if len(kept) == len(line):
-                continue
-            gone += [work for work in line if work.session is session]
-            if kept:
-                self.lines[obstacle] = kept
-                self.freed[obstacle] = None
-            else:
-                del self.lines[obstacle]
-                self.freed.pop(obstacle, None)
-                obstacle.is_awaited = False
-        return gone
-
-    def _retry(self, obstacle: Obstacle, attempt: Callable[[Work], Obstacle | None]) -> None:
-        line = self.lines.pop(obstacle, None)
-        obstacle.is_awaited = False
-        while line:
-            found = attempt(line[0])
-            if found is obstacle:
-                self.lines[obstacle] = line
-                obstacle.is_awaited = True
-                return
-            work = line.popleft()
-            if found is not None:
-                self.add(found, work)
-
 
 # Read for each message: to look up a member of an Enum is a search.
 QUEUE: Final = Kind.QUEUE
@@ -335,6 +208,8 @@ class Publishing:
             sends = [self.admit(session, send) for send in work.sends]
             for send in sends:
                 self.weigh(session, send, needs)
+                if needs.held is not None:
+                    return needs.held
         obstacle: Obstacle | None = self._blocker(session, needs, may_overtake=may_overtake)
         if obstacle is None and self.commits.overload.is_shut and work.sends and not work.is_ours:
             obstacle = self.commits.overload.gate(is_persistent=needs.is_persistent)
@@ -348,14 +223,31 @@ class Publishing:
         return admitted(session, send[0], self.broker_id, self.sessions), send[1]
 
     def weigh(self, session: Session, send: Send, needs: Needs) -> None:
-        """Add what a message needs; raises RefusedError if one of its queues can never take it."""
+        """Add what a message needs; raises RefusedError if one of its queues can never take it.
+
+        If one of its topics is held, nothing is added but that topic.
+        """
         targets, message = send
+        queues = _queues(session, targets, message, needs)
+        if needs.held is not None:
+            return
         if message.persistent:
             needs.is_persistent = True
-        for queue in _queues(session, targets, message):
+        for queue in queues:
             self.arrivals.check(queue, message)
             count, size = self.arrivals.needed(queue, message)
             needs.add(queue, count, size)
+
+    def held_topic(self, session: Session, send: Send) -> Topic | None:
+        """Return a topic among the targets that can take no message now."""
+        host = session.host
+        for target in send[0]:
+            queue = host.queues.get(target.name) if target.kind is QUEUE else None
+            if target.kind is TOPIC or (queue is not None and queue.settings.mirrored):
+                topic = host.topic(target.name)
+                if topic.met != host.audience.newest:
+                    return topic
+        return None
 
     def put(self, session: Session, send: Send) -> None:
         """Put a message into the targets that it was admitted to."""
@@ -406,6 +298,8 @@ class Publishing:
 
 def _why(obstacle: Obstacle) -> str:
     """Say in words what a producer waits for."""
+    if isinstance(obstacle, Topic):
+        return f"topic {obstacle.name}, which is at work for its very many listeners"
     return obstacle.reason if isinstance(obstacle, Gate) else why_full(obstacle)
 
 
@@ -425,17 +319,25 @@ def _is_taken_at_once(topic: Topic) -> bool:
 
 
 def _queues(
-    session: Session, targets: tuple[Destination, ...], message: Message
-) -> Iterator[Queue]:
-    """Walk the queues that a send fills and whose quota the sender has to respect."""
+    session: Session, targets: tuple[Destination, ...], message: Message, needs: Needs
+) -> list[Queue]:
+    """Return the queues that a send fills and whose quota the sender has to respect.
+
+    If one of its topics is held, `needs` says so.
+    """
     host = session.host
     maker = session.identity.name
+    found: list[Queue] = []
     for target in targets:
         if target.kind is Kind.DSUB:
-            yield host.durable(target.name).queue
+            found.append(host.durable(target.name).queue)
         elif target.kind is Kind.TOPIC or host.queue(target.name, maker=maker).settings.mirrored:
-            for binding in host.topic(target.name, maker).bindings:
-                if binding.admits(message, session.client_id):
-                    yield binding.queue
+            topic = host.topic(target.name, maker)
+            if topic.met != host.audience.newest:
+                needs.held = topic
+                return []
+            client = session.client_id
+            found += [each.queue for each in topic.bindings if each.admits(message, client)]
         else:
-            yield host.queue(target.name)
+            found.append(host.queue(target.name))
+    return found

@@ -34,7 +34,8 @@ from covey.core.jobs.job import Job, Jobs, Steps
 from covey.core.model.entry import ACQUIRED, Entry, Outcome
 from covey.core.publishing.commit import Commit
 from covey.core.publishing.fences import Fence, Fences
-from covey.core.publishing.publishing import Publishing, Work
+from covey.core.publishing.publishing import Publishing
+from covey.core.publishing.waiting_work import Work
 from covey.core.session import Session
 
 if TYPE_CHECKING:

@@ -45,12 +45,15 @@ PLACES: Final = 1000  # of a composite destination
 LARGE: Final = 95_000_000  # bytes of a message
 FLOOD_S: Final = 3.0
 WATCHED_S: Final = 5.0
+LISTENERS: Final = 20_000  # of one topic
 LOGIN: Final = base64.b64encode(b"admin:password").decode()
+DURABLY: Final = b"persistent:true\n"
 LETTERS: Final = [b"%c" % code for code in b"abcdefghijklmnopqrstuvwxyz0123456789"]
 LIMITS: Final = {
     "COVEY_BROKER__TX_OPERATIONS_MAX": "200000",
     "COVEY_BROKER__TX_BYTES_MAX": "1G",
     "COVEY_BROKER__COMPOSITE_PARTS_MAX": "1000",
+    "COVEY_BROKER__SUBSCRIPTIONS_MAX": "100000",
 }
 Say = Callable[[str], None]
 
@@ -92,6 +95,7 @@ class Table:
             "transactions": self._transactions,
             "queues": self._queues,
             "retained": self._retained,
+            "listeners": self._listeners,
             "large": self._large,
             "floods": self._floods,
         }
@@ -239,6 +243,30 @@ class Table:
             _take(link, count)
         link.socket.close()
 
+    def _listeners(self) -> None:
+        count = self._count(LISTENERS)
+        link, sender = self._link(), self._link()
+        for start in range(0, count, 1000):
+            numbers = range(start, min(start + 1000, count))
+            frames = [_subscribe_as(b"%d" % each, b"/topic/fan.*") for each in numbers]
+            link.socket.sendall(b"".join(frames))
+        link.ask(_send(b"/queue/last", b"receipt:r\n"), b"RECEIPT")
+        for case in ("new topic", "topic they have met"):
+            with self._watched(f"a message to a {case}, {count:,} subscriptions by pattern"):
+                sender.ask(_send(b"/topic/fan.a", b"receipt:r\n"), b"RECEIPT")
+                _take(link, count)
+        link.socket.close()
+        for start in range(0, count, 1000):
+            numbers = range(start, min(start + 1000, count))
+            heads = [_subscribe_as(b"d%d" % each, b"/topic/kept", DURABLY) for each in numbers]
+            ends = [b"UNSUBSCRIBE\nid:d%d\n\n\0" % each for each in numbers]
+            sender.socket.sendall(b"".join([*heads, *ends]))
+            sender.ask(_send(b"/queue/last", b"receipt:r\n"), b"RECEIPT")
+        frame = _send(b"/topic/kept", b"persistent:true\nreceipt:r\n")
+        with self._watched(f"a persistent message to {count:,} durable subscriptions"):
+            sender.ask(frame, b"RECEIPT")
+        sender.socket.close()
+
     def _large(self) -> None:
         count = self._count(PLACES)
         link = self._link()
@@ -336,6 +364,10 @@ def subscribe(destination: str, more: bytes) -> bytes:
     """Return a SUBSCRIBE frame that asks for a receipt."""
     head = b"SUBSCRIBE\nid:1\nreceipt:s\ndestination:" + destination.encode()
     return head + b"\n" + more + b"\n\0"
+
+
+def _subscribe_as(name: bytes, destination: bytes, more: bytes = b"") -> bytes:
+    return b"SUBSCRIBE\nid:" + name + b"\ndestination:" + destination + b"\n" + more + b"\n\0"
 
 
 def _send(destination: bytes, header: bytes = b"", body: bytes = b"body") -> bytes:

@@ -31,6 +31,7 @@ TURN_PARTS: Final = (
     "transactions",
     "queues",
     "retained",
+    "listeners",
     "large",
     "floods",
 )

@@ -37,6 +37,22 @@ def test_a_discarded_value_is_told_no_more() -> None:
     assert index.matching("a.b") == []
 
 
+def test_those_that_came_later_are_told_alone() -> None:
+    index: PatternIndex[str] = PatternIndex()
+    for name in ("one", "two", "three"):
+        index.add(pattern("a.*"), name)
+    before = index.last
+    assert index.newer("a.b", before) == []
+    index.discard(pattern("a.*"), "two")
+    index.add(pattern("a.*"), "two")
+    index.add(pattern("a.*"), "one")  # it is there already, and keeps its place
+    index.add(pattern("a.**"), "four")
+    index.add(pattern("x.*"), "five")
+    assert sorted(index.newer("a.b", before)) == ["four", "two"]
+    assert index.newer("a.b", before + 1) == ["four"]
+    assert sorted(index.newer("a.b", 0)) == ["four", "one", "three", "two"]
+
+
 def test_the_rule_for_zero_parts_tells_patterns_apart() -> None:
     index: PatternIndex[str] = PatternIndex()
     index.add(pattern("a.**"), "one or more")

@@ -1,0 +1,146 @@
+# Compiled by mypyc: see setup.py.
+"""WaitingWork: messages that wait until they may be published, in the order they came.
+
+A producer whose message finds its queue full (`full_policy = "block"`) waits for the queue. A
+producer that finds a gate shut waits for the gate, and one whose topic is held for the topic. So
+does a commit. When the queue has lost a message, or may hold more, the gate opens, or the topic is
+free, the oldest piece of work is tried again, as a whole. It may then wait for something else.
+
+When a queue or a gate gets room it only calls `free`, and tries nothing itself: it may be in the
+middle of a change, and must not get a new message then. The broker retries between dispatches.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from covey.core.host.topic import Topic
+from covey.core.queue.queue import Queue
+from covey.core.storage.overload import Gate
+
+if TYPE_CHECKING:
+    from covey.core.model.message import Message
+    from covey.core.naming.destination import Destination
+    from covey.core.session import Session
+
+Send = tuple[tuple["Destination", ...], "Message"]
+Obstacle = Queue | Gate | Topic
+
+
+class Needs:
+    """How much room messages that are published together need, queue by queue."""
+
+    __slots__ = ("counts", "held", "is_persistent", "sizes")
+
+    def __init__(self) -> None:
+        self.counts: dict[Queue, int] = {}
+        self.sizes: dict[Queue, int] = {}
+        self.is_persistent = False  # one of the messages is
+        self.held: Topic | None = None  # a topic on their way that can take no message now
+
+    def add(self, queue: Queue, count: int, size: int) -> None:
+        """Add to what is needed of a queue."""
+        self.counts[queue] = self.counts.get(queue, 0) + count
+        self.sizes[queue] = self.sizes.get(queue, 0) + size
+
+
+class Work:
+    """Messages to be published all together, and what to call then."""
+
+    __slots__ = ("done", "is_ours", "is_passed", "needs", "refused", "sends", "session", "taken")
+
+    def __init__(
+        self,
+        session: Session,
+        sends: list[Send],
+        done: Callable[[], None] | None = None,
+        refused: Callable[[], None] | None = None,
+        taken: Callable[[], None] | None = None,
+        *,
+        is_ours: bool = False,
+        needs: Needs | None = None,
+        is_passed: Callable[[], bool] | None = None,
+    ) -> None:
+        self.needs = needs  # if given, the caller has weighed the messages, and puts them itself
+        self.is_ours = is_ours  # an answer of the broker itself: no gate keeps it back
+        self.session = session
+        self.sends = sends
+        self.taken = taken  # called in the turn that takes the work: its changes join the batch
+        self.done = done  # called once all of the work is safe
+        self.refused = refused  # called if the work is refused after it had to wait
+        self.is_passed = is_passed  # returns True if the same work was done before
+
+
+class WaitingWork:
+    """Which work waits for which queue, gate or topic."""
+
+    def __init__(self, opened: list[Gate]) -> None:
+        """Begin with none; `opened` has the gates that have opened since the last retry."""
+        self.lines: dict[Obstacle, deque[Work]] = {}
+        self.freed: dict[Obstacle, None] = {}  # those that may have room now for work that waits
+        self._opened = opened
+
+    def add(self, obstacle: Obstacle, work: Work) -> None:
+        """Let a piece of work wait for a queue, a gate or a topic."""
+        self.lines.setdefault(obstacle, deque()).append(work)
+        obstacle.is_awaited = True
+
+    def free(self, obstacle: Obstacle) -> None:
+        """Called when a queue has more room or is gone, a gate has opened, or a topic is free."""
+        if obstacle in self.lines:
+            self.freed[obstacle] = None
+
+    @property
+    def is_due(self) -> bool:
+        """Return True if a queue or a gate that work waits for was freed."""
+        return bool(self.freed or self._opened)
+
+    def sessions(self) -> list[Session]:
+        """Return the sessions whose work waits, once for each piece of work."""
+        return [work.session for line in self.lines.values() for work in line]
+
+    def retry(self, attempt: Callable[[Work], Obstacle | None]) -> None:
+        """Try the work behind each freed queue or gate, oldest first, until one finds no room.
+
+        `attempt` returns what stands in the way, None if the work was done or refused.
+        """
+        while self.is_due:
+            while self._opened:
+                self.free(self._opened.pop(0))
+            if not self.freed:
+                return
+            obstacle = next(iter(self.freed))
+            del self.freed[obstacle]
+            self._retry(obstacle, attempt)
+
+    def forget(self, session: Session) -> list[Work]:
+        """Drop and return the work of a session that ended; work behind it may go on."""
+        gone: list[Work] = []
+        for obstacle, line in list(self.lines.items()):
+            kept = deque([work for work in line if work.session is not session])
+            if len(kept) == len(line):
+                continue
+            gone += [work for work in line if work.session is session]
+            if kept:
+                self.lines[obstacle] = kept
+                self.freed[obstacle] = None
+            else:
+                del self.lines[obstacle]
+                self.freed.pop(obstacle, None)
+                obstacle.is_awaited = False
+        return gone
+
+    def _retry(self, obstacle: Obstacle, attempt: Callable[[Work], Obstacle | None]) -> None:
+        line = self.lines.pop(obstacle, None)
+        obstacle.is_awaited = False
+        while line:
+            found = attempt(line[0])
+            if found is obstacle:
+                self.lines[obstacle] = line
+                obstacle.is_awaited = True
+                return
+            work = line.popleft()
+            if found is not None:
+                self.add(found, work)
