@@ -93,7 +93,8 @@ def audited(
 ) -> Audited:
     """Judge events; a state holds the result of earlier events."""
     known = state or State()
-    figures = known.merged(figures_of(events))
+    new = figures_of(events)
+    figures = known.merged(new)
     histories = histories_of(figures, known.numbers)
     sticky = [name for name, texts in figures.policies.items() if texts <= set(STICKY)]
     bucketed = [name for name in sticky if "hash-buckets" in figures.policies[name]]
@@ -110,7 +111,7 @@ def audited(
         audit_state.settled(histories, known),
         known.given,
     )
-    shares = shares_of(spark, figures)
+    shares = shares_of(spark, new)
     dealt = _dealt(group_rows, queue_rows, shares)
     if state is not None:
         saved = audit_state.groups_of(spark, place_of(kept), state)
@@ -223,8 +224,9 @@ def advance(task: Task, *, is_quiet: bool = False) -> int:
     known = {f"{numbers[row[0]]}/{row[1]}": row[2] + 1 for row in highest.collect()}
     state.figures = result.figures
     state.is_cut = period_of(options).until is not None
-    queues = audit_state.still_there(result.queue_rows)
-    audit_state.save(place, state, saved, queues, known)
+    state.given |= {name: max(at, state.given.get(name, 0)) for name, at in known.items()}
+    state.forget(audit_state.vanished(result.queue_rows))
+    audit_state.save(place, state, saved, audit_state.still_there(result.queue_rows))
     result.found.unpersist()
     return code
 

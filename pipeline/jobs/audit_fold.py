@@ -79,7 +79,7 @@ from covey.pipeline.jobs.audit_rules import (
 # The attributes of a fold that are saved besides its messages.
 NUMBERS: Final = ("_first", "_last", "_owner", "_owned_since", "_run_began")
 FLAGS: Final = ("_is_whole", "_is_known", "_is_recovering", "_is_surprised")
-SETS: Final = ("kept", "early_done", "enlisted", "missing")
+SETS: Final = ("kept", "enlisted", "missing")
 
 
 class Fold:
@@ -96,7 +96,7 @@ class Fold:
         self._waiting: list[int] = []  # heap; messages that wait no more are removed at its top
         self._passed: dict[int, int] = {}  # message passed by: the delivery that overtook it
         self._excused: set[tuple[int, int]] = set()  # (seq, consumer): its next settle is excused
-        self._early_done: set[int] = set()  # enqueued before the log began, finished since
+        self._early_done: dict[int, int] = {}  # enqueued before the log began: its end
         self._enlisted: set[int] = set()  # held by a transaction
         self._first = 0
         self._last = max(0, queue.first_known - 1)
@@ -167,7 +167,7 @@ class Fold:
                     text = "its consumer left with it, and it never came back"
                     self._accuse(LOST, left, seq, holders[0], text)
                     self._let_go_all(holders)
-                    self._forget_message(seq)
+                    self._forget_message(left, seq)
 
     # Marks.
 
@@ -200,6 +200,8 @@ class Fold:
         self._is_recovering = True
         self._is_whole = True
         self._is_known = mark.is_recovered
+        if self._is_known:
+            self._early_done.clear()
 
     def _rebase(self, mark: Mark) -> None:
         """Begin anew, because events before the mark are not in the log."""
@@ -238,6 +240,8 @@ class Fold:
             self._accuse(LOST, self._run_began + 1, seq, 0, text)
             self._passed.pop(seq, None)
         self._missing = set()
+        began = self._run_began
+        self._done_in_doubt = {seq: at for seq, at in self._done_in_doubt.items() if at > began}
 
     def _clear(self) -> None:
         """Forget all messages of the queue."""
@@ -374,7 +378,7 @@ class Fold:
                 self._excused.add((seq, holder))
         if kind == ACK or kind == REJECT:
             self._doubt(eid, seq)
-            self._forget_message(seq)
+            self._forget_message(eid, seq)
             return
         self._states[seq] = IS_WAITING
         if self._is_grouped:
@@ -391,8 +395,9 @@ class Fold:
             return
         is_early = seq not in self._states and (not self._first or seq < self._first)
         if is_early and not self._is_whole:
+            self._enlisted.discard(seq)
             if kind == ACK or kind == REJECT:
-                self._early_done.add(seq)
+                self._early_done[seq] = eid
             return
         self._accuse(ZOMBIE, eid, seq, consumer, "the consumer did not hold it")
 
@@ -415,19 +420,19 @@ class Fold:
             text = "a later message of its group was delivered before it ended"
             self._accuse(ORDER, overtaker, seq, 0, text)
         self._doubt(eid, seq)
-        self._forget_message(seq)
+        self._forget_message(eid, seq)
 
     def _doubt(self, eid: int, seq: int) -> None:
         """Note that a restart may bring a message back, because its end may not be in the store."""
         if eid > self._doubt_from and seq in self._kept:
             self._done_in_doubt[seq] = eid
 
-    def _forget_message(self, seq: int) -> None:
+    def _forget_message(self, eid: int, seq: int) -> None:
         del self._states[seq]
         self._kept.discard(seq)
         self._enlisted.discard(seq)
         if not self._is_known and (seq < self._first or not self._first):
-            self._early_done.add(seq)
+            self._early_done[seq] = eid
 
     def _let_go_all(self, holders: tuple[int, ...]) -> None:
         for holder in holders:
@@ -454,7 +459,7 @@ class Fold:
             "states": [[seq, *holders] for seq, holders in self._states.items()],
             "kept": sorted(self._kept),
             "passed": [list(one) for one in self._passed.items()],
-            "early_done": sorted(self._early_done),
+            "early": [list(one) for one in self._early_done.items()],
             "enlisted": sorted(self._enlisted),
             "excused": [list(one) for one in self._excused],
             "new_in_doubt": [list(one) for one in self._new_in_doubt.items()],
@@ -469,6 +474,7 @@ class Fold:
         """Go on from the saved state of an earlier fold of the group."""
         self._states = {seq: tuple(holders) for seq, *holders in saved["states"]}
         self._passed = dict(saved["passed"])
+        self._early_done = dict(saved.get("early", ()))  # an older state has none
         self._new_in_doubt = dict(saved["new_in_doubt"])
         self._done_in_doubt = dict(saved["done_in_doubt"])
         self._excused = {(seq, consumer) for seq, consumer in saved["excused"]}
@@ -482,9 +488,12 @@ class Fold:
         self._next_mark = marks[self._marks].eid if self._marks < len(marks) else NEVER
         runs = [mark for mark in marks[: self._marks] if mark.what in (RESTART, UNKNOWN, CUT)]
         self._doubt_from = runs[-1].doubt_from if runs else self._queue.doubt_from
-        for changes in (self._new_in_doubt, self._done_in_doubt):
-            for seq in [seq for seq, eid in changes.items() if 0 < eid <= self._doubt_from]:
-                del changes[seq]  # it is in the store by now
+        # What is in the store by now is in doubt no more. Early messages are forgotten then, too:
+        # there may be as many of them as a queue had, and nothing else would ever remove them.
+        done = {} if self._is_recovering else self._done_in_doubt
+        for changes in (self._new_in_doubt, done, self._early_done):
+            for seq in [seq for seq, eid in changes.items() if eid <= self._doubt_from]:
+                del changes[seq]
         for holders in self._states.values():
             for holder in holders:
                 if holder:

@@ -5,7 +5,8 @@
     STATE/groups-N/       one row for each group that has something unsettled
     STATE/queues-N/       the consumers of each queue, and its policy
 
-The size of the state is that of the backlog, not that of the log. `state.json` is written last and
+The size of the state is that of the backlog, not that of the log. Besides, it has what happened in
+the last 100,000 events, which a restart may undo (`audit_story`). `state.json` is written last and
 names the other two, so an audit that was killed leaves the earlier state as it was.
 """
 
@@ -20,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from covey.core.events.event import EventKind
+from covey.core.naming.destination import TEMPORARY_ROOT
 from covey.pipeline.errors import PipelineError
 from covey.pipeline.event_log.histories import (
     RUN_BITS,
@@ -79,6 +81,14 @@ class State:
                 known = begun.get(file.run, file)
                 begun[file.run] = max(known, file, key=lambda one: one.first_eid)
         return [file for run, file in begun.items() if (run, ends[run] + 1) not in following]
+
+    def forget(self, queues: set[str]) -> None:
+        """Forget queues that will never come again, as names of theirs would else pile up."""
+        for name in queues:
+            self.figures.policies.pop(name, None)
+        self.given = {
+            name: at for name, at in self.given.items() if name.partition("/")[2] not in queues
+        }
 
     def unread(self, events: DataFrame) -> DataFrame:
         """Return the events that were not read yet."""
@@ -167,14 +177,11 @@ def load(place: Place) -> State:
     return State(saved["number"], figures, numbers, saved["given"], is_cut)
 
 
-def save(
-    place: Place, state: State, groups: DataFrame, queues: DataFrame, given: dict[str, int]
-) -> None:
+def save(place: Place, state: State, groups: DataFrame, queues: DataFrame) -> None:
     """Write the next state, then delete the one before."""
     before, state.number = state.number, state.number + 1
     for name, rows in (("groups", groups), ("queues", queues)):
         rows.write.mode("overwrite").parquet(url_of(place / f"{name}-{state.number}"))
-    state.given |= {name: max(at, state.given.get(name, 0)) for name, at in given.items()}
     put_text(place / FILE, state.text())
     for name in ("groups", "queues"):
         remove(place / f"{name}-{before}")
@@ -198,8 +205,18 @@ def still_there(queue_rows: DataFrame) -> DataFrame:
     """Return those events of whole queues that the next audit must know.
 
     These are the JOINs of consumers that have not left, their last DEADLINE, and each policy. This
-    call has judged already what concerns consumers that have left.
+    call has judged already what concerns consumers that have left, and queues that were deleted.
     """
+    deleted = (
+        queue_rows.where(F.col("kind") == int(EventKind.DELETE))
+        .groupBy("history", "name")
+        .agg(F.max("pos").alias("deleted"))
+    )
+    queue_rows = (
+        queue_rows.join(deleted, ["history", "name"], "left")
+        .where(F.col("deleted").isNull() | (F.col("pos") > F.col("deleted")))
+        .drop("deleted")
+    )
     here = queue_rows.where(F.col("kind").isin(*map(int, (*PRESENT, EventKind.LEAVE))))
     run = F.shiftright("pos", RUN_BITS)
     joined = (
@@ -248,3 +265,10 @@ def settled(histories: list[History], state: State) -> dict[int, int]:
         )
         for history in histories
     }
+
+
+def vanished(queue_rows: DataFrame) -> set[str]:
+    """Return the temporary queues that were deleted; no other queue will have their names."""
+    is_deleted = F.col("kind") == int(EventKind.DELETE)
+    gone = queue_rows.where(is_deleted & F.col("name").startswith(TEMPORARY_ROOT))
+    return {row.name for row in gone.select("name").distinct().collect()}

@@ -304,6 +304,58 @@ def test_a_state_forgets_what_has_reached_the_store_by_now() -> None:
     assert later.is_idle
 
 
+def reloaded(fold: Fold) -> Fold:
+    """Return a fold that goes on from the state of another, as the next audit does."""
+    later = Fold(fold._queue, is_grouped=True)
+    later.load(json.loads(json.dumps(fold.saved())))
+    return later
+
+
+def test_a_state_forgets_what_came_before_a_gap_and_ended_long_ago() -> None:
+    queue = Surroundings(begins_whole=True, begins_known=True)
+    queue.marks = [Mark(2, GAP)]
+    queue.doubt_from = 0
+    fold = Fold(queue, is_grouped=True)
+    fold.take(1, EventKind.ENQUEUE, 0, 1)
+    fold.take(2, EventKind.ENQUEUE, 0, 2)
+    for seq in (1, 2):
+        fold.take(2 + seq, EventKind.ENLIST, 7, seq)
+        fold.take(4 + seq, EventKind.ACK, 7, seq)
+    again = reloaded(fold)
+    again.take(9, EventKind.DELIVER, 7, 1)
+    assert [(one.kind, one.seq) for one in again.violations] == [("duplicate", 1)]
+    queue.doubt_from = 6
+    later = reloaded(fold)
+    assert later.is_idle
+    assert not any(later.saved()[name] for name in ("early", "enlisted", "states"))
+
+
+def test_a_restart_ends_what_a_gap_left_and_what_was_in_doubt_before_it() -> None:
+    fold = folded(
+        "in 1, gap 0, ack 1 by 7, in 2 kept, restart 3, in 9 kept, out 9 to 1, ack 9 by 1"
+    )
+    saved = fold.saved()
+    assert (saved["early"], saved["done_in_doubt"]) == ([], [])
+    assert fold.violations == []
+
+
+def test_what_was_in_doubt_stays_so_while_a_recovery_goes_on_in_the_next_file() -> None:
+    queue = Surroundings(begins_whole=True, begins_known=True)
+    queue.marks = [Mark(10, RESTART, doubt_before=2)]
+    queue.doubt_from = 0
+    fold = Fold(queue, is_grouped=True)
+    for seq in (1, 2):
+        fold.take(seq, EventKind.ENQUEUE, 0, seq, True)
+    for seq in (1, 2):
+        fold.take(2 + 2 * seq, EventKind.DELIVER, 7, seq)
+        fold.take(3 + 2 * seq, EventKind.ACK, 7, seq)  # the store has not heard of it
+    fold.take(11, EventKind.RECOVER, 0, 1, True)
+    queue.marks = [Mark(10, RESTART, doubt_from=10, doubt_before=2)]
+    later = reloaded(fold)
+    later.take(12, EventKind.RECOVER, 0, 2, True)
+    assert later.violations == []
+
+
 def test_a_fold_that_was_saved_goes_on_as_if_it_had_not() -> None:
     story = KEPT + "back 2 kept, in 9, in 10, out 2 to 1, out 10 to 1, ack 2 by 1"
     known = folded(story, known=True)

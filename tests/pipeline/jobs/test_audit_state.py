@@ -1,12 +1,21 @@
-"""State: which files a later audit must read."""
+"""State: which files a later audit must read, and that neither its work nor the state grows."""
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
+from pathlib import Path
 
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from covey.core.events.event import EventKind
 from covey.pipeline.event_log.histories import Run
-from covey.pipeline.event_log.reader import LogFile
-from covey.pipeline.jobs.audit_state import State
+from covey.pipeline.event_log.reader import ALWAYS, LogFile, log_files, read_files
+from covey.pipeline.jobs.audit import JOB, audited
+from covey.pipeline.jobs.audit_state import State, load
+from tests.pipeline.support import log_in, run_job, tell
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 FILES = [
@@ -43,3 +52,51 @@ def test_a_file_of_which_until_left_out_a_part_is_read_again() -> None:
 def test_a_file_whose_name_tells_nothing_is_always_looked_into() -> None:
     other = LogFile("copy", "", 0, 0)
     assert read_up_to(40, is_cut=False).new_of([other, *FILES[:3]]) == [other]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_queues_that_came_and_went_leave_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    options = {"input": str(tmp_path / "log"), "state": str(tmp_path / "state")}
+    log = log_in(tmp_path / "log")
+    log.start()
+    for day in range(3):
+        for queue in ("lasting", f"temp.broker.connection.{day}"):
+            log.record(EventKind.POLICY, queue, "simple", 0, 0)
+            tell(log, queue, "g", f"join 7, in {day + 1}, out {day + 1} to 7, ack {day + 1} by 7")
+            tell(log, queue, "", "leave 7, delete 0")
+        log.close()
+        code, said = run_job(spark, JOB, **options, out=tmp_path / "out")
+        assert code == 0, said
+        state = json.loads((tmp_path / "state/state.json").read_text())
+        assert list(state["given"]) == ["/lasting"]
+        assert list(state["policies"]) == ["lasting"]
+        (queues,) = (tmp_path / "state").glob("queues-*")
+        assert pq.read_table(queues).num_rows == 0
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_hundredth_day_is_as_much_work_as_the_first(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("covey.pipeline.jobs.audit.EVENTS_PER_SHARE", 25)
+    log = log_in(tmp_path / "log")
+    log.start()
+    tasks = []
+    for day in range(2):
+        for seq in range(100 * day + 1, 100 * day + 101):
+            tell(log, "q", "g", f"in {seq}, out {seq} to 7, ack {seq} by 7")
+        log.close()
+        state = load(tmp_path / "state")
+        files = state.new_of(log_files(str(tmp_path / "log"), ALWAYS))
+        assert len(files) == 1
+        events = state.unread(read_files(spark, [file.path for file in files]))
+        found = audited(spark, events, state, str(tmp_path / "state")).found
+        tasks.append(found.rdd.getNumPartitions())
+        run_job(
+            spark, JOB, input=str(tmp_path / "log"), out=tmp_path, state=str(tmp_path / "state")
+        )
+    assert tasks == [13, 12]
