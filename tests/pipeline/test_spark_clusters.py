@@ -69,7 +69,6 @@ def run(
     settings = [part for key, value in conf.items() for part in ("--conf", f"{key}={value}")]
     command = [sys.executable, "-P", "-m", "covey.pipeline", job, *arguments, *settings]
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
-    environment.pop("PYSPARK_PYTHON", None)  # a job in this process may have set it
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
