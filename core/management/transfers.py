@@ -44,9 +44,9 @@ def move_group(
     """Move all messages of a group to another queue."""
     with admin.acting("move", "group", name, group) as cost:
         queue = _managed(admin, name, now)
-        target = _target(admin, queue, to)
+        _target(admin, queue, to)  # it is there before a group is stopped for it
         choice = Group(queue, group, waits=waits)
-        job = _mover(admin, choice, _size_of(choice), target)
+        job = _mover(admin, choice, _size_of(choice), to)
         return _begun(admin, job, cost)
 
 
@@ -75,8 +75,8 @@ def move_messages(admin: Admin, name: str, numbers: Sequence[int], to: str, now:
     """Move messages by their numbers to another queue."""
     with admin.acting("move", "queue", name) as cost:
         queue = _managed(admin, name, now)
-        target = _target(admin, queue, to)
-        job = _mover(admin, _numbers(queue, numbers), len(numbers), target)
+        _target(admin, queue, to)
+        job = _mover(admin, _numbers(queue, numbers), len(numbers), to)
         return _begun(admin, job, cost)
 
 
@@ -126,7 +126,7 @@ def retry(
             admin.session,
             queue.state.index.count,
             admin.broker.publishing.arrivals,
-            _Origins(admin, queue).queue_of,
+            _Targets(admin, queue).origin_of,
             "retry",
             count,
         )
@@ -138,7 +138,7 @@ def retry_messages(admin: Admin, name: str, numbers: Sequence[int], now: float) 
     with admin.acting("retry", "queue", name) as cost:
         queue = _managed(admin, name, now)
         arrivals = admin.broker.publishing.arrivals
-        origin = _Origins(admin, queue).queue_of
+        origin = _Targets(admin, queue).origin_of
         choice = _numbers(queue, numbers)
         job = Move(choice, admin.session, len(numbers), arrivals, origin, "retry")
         return _begun(admin, job, cost)
@@ -162,27 +162,31 @@ def look(
     return job
 
 
-class _Origins:
-    """Finds the queues that dead letters came from, each once."""
+class _Targets:
+    """Finds the queues that get messages, each once; one that has ended meanwhile is made anew."""
 
-    def __init__(self, admin: Admin, queue: Queue) -> None:
+    def __init__(self, admin: Admin, source: Queue) -> None:
         self._admin = admin
-        self._queue = queue
+        self._source = source
         self._known: dict[str, Queue] = {}
 
-    def queue_of(self, message: Message) -> Queue | None:
-        """Return the queue a message came from; None if there is none, or it is gone for good."""
-        origin = message.origin()
-        if origin is None or origin.queue == self._queue.name:
-            return None
-        known = self._known.get(origin.queue)
+    def named(self, name: str) -> Queue | None:
+        """Return the queue of a name; None if it cannot be made by name, and is gone for good."""
+        known = self._known.get(name)
         if known is None or known.is_ended:
-            place = self._admin.destination(origin.queue)
+            place = self._admin.destination(name)
             if _is_made_otherwise(place) and not _is_there(self._admin, place):
                 return None  # a temporary queue or a durable subscription that has ended
-            known = _target(self._admin, self._queue, origin.queue)
-            self._known[origin.queue] = known
+            known = _target(self._admin, self._source, name)
+            self._known[name] = known
         return known
+
+    def origin_of(self, message: Message) -> Queue | None:
+        """Return the queue a dead letter came from; None if there is none, or it is gone."""
+        origin = message.origin()
+        if origin is None or origin.queue == self._source.name:
+            return None
+        return self.named(origin.queue)
 
 
 def _begun(admin: Admin, job: T, cost: Cost) -> T:
@@ -193,9 +197,14 @@ def _begun(admin: Admin, job: T, cost: Cost) -> T:
     return job
 
 
-def _mover(admin: Admin, choice: Choice, total: int, target: Queue) -> Move:
+def _mover(admin: Admin, choice: Choice, total: int, to: str) -> Move:
+    targets = _Targets(admin, choice.queue)
+
     def to_target(message: Message) -> Queue | None:
-        return target
+        found = targets.named(to)
+        if found is None:
+            raise RefusedError(f"{to} has ended", "not-found")
+        return found
 
     return Move(choice, admin.session, total, admin.broker.publishing.arrivals, to_target)
 

@@ -96,7 +96,7 @@ class Queue(Source):
         self.pause = Pause()
         self.suspended = 0  # jobs that must end before anything is handed out
         self.purges: list[Sparing] = []  # those under way
-        self.is_ended = False  # it was deleted
+        self.is_ended = False  # it was deleted; what a transaction has of it may still be settled
         self.apply(settings)
 
     def apply(self, settings: QueueSettings) -> None:
@@ -164,7 +164,7 @@ class Queue(Source):
 
     def committed(self, entry: Entry) -> None:
         """Let an entry be seen: its store commit is back."""
-        if entry.state == STORING:
+        if entry.state == STORING and not self.is_ended:
             entry.state = PENDING
             lane = entry.lane
             if self.expire_if_due(entry):
@@ -210,8 +210,8 @@ class Queue(Source):
         return more or more_is_due
 
     def settle(self, entry: Entry, outcome: Outcome, now: float, reason: str = "") -> None:
-        """Settle an acquired entry; ignore an entry that is settled already."""
-        if entry.state != ACQUIRED:
+        """Settle an acquired entry; ignore one that is settled already, or gone with its queue."""
+        if entry.state != ACQUIRED or self.is_ended:
             return
         self.state.turn(now)
         consumer = entry.holder

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import pytest
 
+from covey.config.queues import QueueSettings
 from covey.config.settings import Settings
 from covey.core.errors import RefusedError
 from covey.core.management.reload import reconfigure
-from covey.core.model.entry import Outcome
+from covey.core.model.entry import PENDING, Outcome
 from covey.core.publishing.transactions import Transaction
-from tests.core.double import Room, letter, places
+from tests.core.double import HeldStore, Room, letter, places
+from tests.core.support import depth
 
 
 def test_a_name_is_begun_once_and_ended_once() -> None:
@@ -124,3 +126,55 @@ def test_who_held_all_it_may_hold_gets_more_once_one_is_settled_in_a_transaction
     transaction.settle(reader.entries[0], Outcome.ACCEPTED, 1.0)
     room.broker.run(room.now)
     assert len(reader.entries) == 2
+
+
+@pytest.mark.parametrize("nak_limit", [0, 1])
+@pytest.mark.parametrize("is_freed", [True, False])
+@pytest.mark.parametrize("way", ["commit", "abort", "drop"])
+def test_what_was_settled_of_a_queue_that_is_deleted_hinders_nothing(
+    way: str, is_freed: bool, nak_limit: int
+) -> None:
+    """Else the rest of the transaction would belong to it for ever."""
+    dying = QueueSettings(id="a", nak_limit=nak_limit, dlq="dead")
+    room = Room(dying, QueueSettings())
+    person = room.enter()
+    for number in range(3):
+        person.send("/queue/a", f"a{number}", group="g")
+        person.send("/queue/b", f"b{number}", group="g")
+    readers = [person.read("/queue/a", "a"), person.read("/queue/b", "b")]
+    broker, session = room.broker, person.session
+    begun = broker.transactions.begin(session, "t")
+    outcomes = [Outcome.ACCEPTED, Outcome.FAILED, Outcome.REJECTED]
+    for reader in readers:
+        for entry, outcome in zip(list(reader.unsettled.values()), outcomes, strict=True):
+            begun.settle(entry, outcome, room.now)
+    broker.jobs.portion = 1000 if is_freed else 1
+    broker.host.delete_queue("a", "an operator wants it")
+    if way == "commit":
+        broker.transactions.commit(session, "t", room.now)
+    elif way == "abort":
+        broker.transactions.abort(session, "t", room.now)
+    else:
+        broker.drop(session, room.now)
+    while broker.jobs.is_busy:
+        broker.go_on(room.now)
+    other = room.enter().read("/queue/b", "b")
+    kept = readers[1].unsettled if way != "drop" else {}
+    left = {"commit": 1, "abort": 3, "drop": 3}[way]
+    assert len(kept) + len(other.unsettled) == left
+    assert "dead" not in broker.host.queues or depth(broker.host.queues["dead"]) == (
+        1 if way == "commit" else 0
+    )
+
+
+@pytest.mark.parametrize("ttl", [0, 1])
+def test_a_commit_on_disk_shows_nothing_of_a_queue_that_is_deleted(ttl: int) -> None:
+    store = HeldStore()
+    room = Room(store=store)
+    person = room.enter()
+    person.send("/queue/a", "1", group="g", persistent=True, expires_ms=ttl)
+    (entry,) = room.broker.host.queues["a"].state.index
+    room.broker.host.delete_queue("a", "an operator wants it")
+    store.write()
+    room.broker.run(room.now)
+    assert entry.state != PENDING

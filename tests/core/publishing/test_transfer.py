@@ -259,3 +259,50 @@ def test_a_reason_is_a_sentence_not_a_book() -> None:
     with pytest.raises(RefusedError, match="a reason has 1024 characters at most"):
         transfers.dead_letter_messages(admin, "q", [1], world.now, reason=reason)
     assert bodies(world, "q") == ["0", "1", "2", "3", "4", "5"]
+
+
+@pytest.mark.parametrize("way", ["deleted", "swept away"])
+@pytest.mark.parametrize("what", ["group", "messages"])
+def test_a_target_that_ends_meanwhile_is_made_anew(way: str, what: str) -> None:
+    """It would swallow what is moved: nobody can reach it."""
+    world, _ = filled(QueueSettings(id="r", auto_delete_after_s=5), QueueSettings())
+    reader = world.connect()
+    reader.subscribe("/queue/q", ack="client", credit="1,0")
+    held = reader.take()
+    admin = admin_of(world)
+    world.broker.jobs.portion = 1
+    if what == "group":
+        job = transfers.move_group(admin, "q", "a", "r", world.now, waits=True)
+    else:
+        job = transfers.move_messages(admin, "q", [3, 5], "r", world.now)
+    if way == "deleted":
+        admin.delete("queue", "r", world.now)
+    elif what == "group":
+        world.wait(40)
+        world.broker.go_on(world.now)
+        world.wait(40)
+        assert "r" not in world.broker.host.queues
+    world.does_jobs = True
+    reader.ack(held)
+    reader.lose()
+    world.settle_down()
+    assert job.is_over
+    there = {name: bodies(world, name) for name in ("q", "r")}
+    gone = 1 if (what, way) == ("messages", "deleted") else 0  # the first went with the queue
+    assert sorted(there["q"] + there["r"] + ["0"] + ["2"] * gone) == list("012345")
+    assert "4" in there["r"]
+
+
+def test_a_durable_subscription_that_ends_meanwhile_gets_nothing_more() -> None:
+    world, client = filled()
+    client.subscribe("/topic/t", id="d", persistent="true")
+    client.send("UNSUBSCRIBE", {"id": "d"})
+    admin = admin_of(world)
+    world.broker.jobs.portion = 1
+    job = transfers.move_group(admin, "q", "a", "/dsub/d", world.now)
+    admin.delete("subscription", "d", world.now)
+    world.does_jobs = True
+    world.settle_down()
+    with pytest.raises(RefusedError, match="/dsub/d has ended; 1 were moved before"):
+        job.answer("moved")
+    assert bodies(world, "q") == ["1", "2", "3", "4", "5"]
