@@ -36,14 +36,16 @@ from covey.core.dispatch.state import DispatchState
 from covey.core.dispatch.view import View
 from covey.core.events.event import EventKind
 from covey.core.model.consumer import Consumer
-from covey.core.model.entry import ASIDE, PENDING, Entry
+from covey.core.model.entry import PENDING, Entry
 
 if TYPE_CHECKING:
     from covey.core.dispatch.dispatch import Dispatch
     from covey.core.dispatch.membership import Membership
 
 
-ASIDE_PORTION: Final = 250  # entries of one group set aside at a time: about a millisecond
+# Entries of one group set aside at a time: about a millisecond. Not Final, so that a test of the
+# compiled build can make it small.
+ASIDE_PORTION = 250
 
 
 class Admission:
@@ -98,12 +100,8 @@ class Admission:
     def _set_aside(self, lane: Lane, head: Entry) -> None:
         state = self.state
         state.budget -= 1
-        lane.pop(head, state.index)
-        head.state = ASIDE
         state.record(EventKind.ASIDE, lane.name, 0, head.seq)
-        if lane.aside is None:
-            lane.aside = set()
-        lane.aside.add(head.seq)
+        lane.set_aside(head, state.index, state.era)
 
     def target_of(self, lane: Lane, head: Entry) -> Consumer | None:
         """Return the only consumer that may take the head: the owner, or who it is lent to."""

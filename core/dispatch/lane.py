@@ -23,17 +23,21 @@ knows the number of the next one, and not the next one itself. So what lies betw
 the last entry may be packed (`core.dispatch.backlog`), and the index makes it an entry again when
 the FIFO gets there. An entry that goes from the middle leaves its link behind, in `gone`.
 
-Returned messages go into `back`, a heap that is made only when needed. The head is the first of the
-FIFO or of `back`, whichever has the smaller number. So a returned message is always at its sequence
-position. Only `core.dispatch.placement` moves a lane between places.
+Returned messages go into `back`, a heap that is made only when needed. Those that nobody may take
+are set `aside` (`core.dispatch.aside`), and some of these are to be looked at again. The head is
+the first of the FIFO, of `back`, or of what is to be looked at again, whichever has the smallest
+number. So a message that comes back is always at its sequence position. Only
+`core.dispatch.placement` moves a lane between places.
 """
 
 from __future__ import annotations
 
 from heapq import heappop, heappush
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from covey.core.model.entry import PENDING, STORING, Entry
+from covey.core.dispatch.aside import Aside
+from covey.core.model.entry import ASIDE, PENDING, STORING, Entry
 
 if TYPE_CHECKING:
     from covey.core.dispatch.index import Index
@@ -86,7 +90,7 @@ class Lane:
         self.first: Entry | None = None
         self.last: Entry | None = None
         self.back: list[int] | None = None
-        self.aside: set[int] | None = None  # numbers of set-aside entries
+        self.aside: Aside | None = None  # numbers of set-aside entries
         self.head: Entry | None = None
         self.count = 0  # entries that are not gone, unsettled ones included
         # Numbers of the FIFO whose entries have gone, and the number behind each.
@@ -125,21 +129,50 @@ class Lane:
             self.back = []
         heappush(self.back, entry.seq)
 
-    def put_all_back(self, numbers: list[int]) -> None:
-        """Put many returned entries where their numbers say."""
-        self.back = sorted(numbers if self.back is None else numbers + self.back)  # sorted: a heap
-
     def find_head(self, index: Index) -> Entry | None:
         """Return the oldest entry that waits; drop those before it that no longer do."""
         entry = self.first
         if entry is not None and entry.state > STORING:
             entry = self.first_living(index)
-        if self.back is None:
-            return entry
-        returned = self._returned(index)
-        if returned is None:
-            return entry
-        return returned if entry is None or returned.seq < entry.seq else entry
+        if self.back is not None:
+            returned = self._returned(index)
+            if returned is not None and (entry is None or returned.seq < entry.seq):
+                entry = returned
+        if self.aside is not None:
+            recalled = self._recalled(index, self.aside)
+            if recalled is not None and (entry is None or recalled.seq < entry.seq):
+                recalled.state = PENDING
+                entry = recalled
+        return entry
+
+    def set_aside(self, head: Entry, index: Index, era: int) -> None:
+        """Step over the head until another era begins."""
+        head.state = ASIDE
+        aside = self.aside
+        if aside is not None and aside.pass_by(head.seq):
+            return  # it was set aside before, and was looked at again
+        self.pop(head, index)
+        if aside is None:
+            aside = self.aside = Aside(era)
+        aside.add(head.seq)
+
+    def forget_aside(self, seq: int) -> bool:
+        """Take a number out of those set aside; False: it is not there."""
+        aside = self.aside
+        if aside is None or not aside.discard(seq):
+            return False
+        if aside.is_empty:
+            self.aside = None
+        return True
+
+    def ahead(self, head: Entry, index: Index, most: int) -> list[Entry]:
+        """Return the head and what will follow it, at most so many, as far as that is simple."""
+        if self.aside is not None:
+            numbers = self.aside.some_from(head.seq, most)
+            if numbers and numbers[0] == head.seq:
+                found = [index.get(seq) for seq in numbers]
+                return [entry for entry in found if entry is not None]
+        return list(islice(index.line(head), most))
 
     def pop(self, entry: Entry, index: Index) -> None:
         """Take the head out of the lane; the caller sets the head's state."""
@@ -152,6 +185,8 @@ class Lane:
             if self.first is None:
                 self.last = None
                 self.gone = None
+        elif self.aside is not None and self.forget_aside(entry.seq):
+            pass
         elif self.back is not None:
             heappop(self.back)
 
@@ -159,6 +194,7 @@ class Lane:
         """Let go of all entries: the queue is gone."""
         self.first = self.last = self.head = None
         self.back = None
+        self.aside = None
         self.gone = None
 
     def first_living(self, index: Index) -> Entry | None:
@@ -215,6 +251,15 @@ class Lane:
             heappop(back)
         self.back = None
         return None
+
+    def _recalled(self, index: Index, aside: Aside) -> Entry | None:
+        """Return the first of what was set aside and is to be looked at again."""
+        seq = aside.next()
+        if not seq:
+            return None
+        entry = index.get(seq)
+        assert entry is not None, "what goes while it is set aside is taken out (`forget_aside`)"
+        return entry
 
     def __repr__(self) -> str:
         return f"<Lane {self.name!r} {WHERE_NAMES[self.where]} {self.count}>"

@@ -17,7 +17,7 @@ order is that of the sequence numbers, for returned messages too.
 from __future__ import annotations
 
 from collections import deque
-from heapq import heapify, heappop
+from heapq import heapify
 from typing import TYPE_CHECKING, Final
 
 from covey.core.model.entry import GONE, PENDING, Entry
@@ -68,16 +68,6 @@ class Level:
             return None
         first = self.todo[0]
         return first if first.state == PENDING and first.message is not None else None
-
-    def best_returned(self, index: Index) -> Entry | None:
-        """Return the oldest returned ungrouped entry."""
-        back = self.back
-        while back:
-            entry = index.get(back[0])
-            if entry is not None and entry.state == PENDING:
-                return entry
-            heappop(back)
-        return None
 
     def trim(self) -> None:
         """Drop gone entries from `todo`; any other entry may still be needed."""

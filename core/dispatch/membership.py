@@ -42,7 +42,7 @@ from covey.core.dispatch.view import View
 from covey.core.errors import RefusedError
 from covey.core.events.event import EventKind
 from covey.core.model.consumer import Consumer
-from covey.core.model.entry import ASIDE, PENDING, Entry
+from covey.core.model.entry import Entry
 
 
 class Membership:
@@ -205,9 +205,8 @@ class Membership:
             if lane is not None:
                 self.placement.ask(lane)
                 if lane.aside is not None:
-                    self._bring_back(lane, lane.aside)
-                else:
-                    self.placement.resolve(lane)
+                    lane.aside.recall(self.state.era)  # whoever claims a group takes all of it
+                self.placement.resolve(lane)
 
     def _unclaim(self, consumer: Consumer) -> None:
         """End a consumer's claim; the caller has the group's lane asked again."""
@@ -301,32 +300,23 @@ class Membership:
     def views_changed(self) -> None:
         """Show every entry to every view again: earlier tests were made for other views."""
         state = self.state
+        state.era += 1  # so each lane looks at what it has set aside when it is next resolved
         state.has_selectors = len(state.views) > 1
         exclusive = [view for view in state.views if _is_exclusive(view)]
         exclusive.sort(key=_by_preference)
         self.placement.admission.exclusives = exclusive
         for view in state.views:
             view.restart_all(0 if state.index.count else NOTHING)
-            view.free.clear()
-        state.hot.clear()  # each lane is listed again, by the new views, when it is asked
+            state.waste(view.free)
+            view.free = []
+        # Each lane is listed again, by the new views, when it is asked.
+        state.waste(state.hot)
+        state.hot = []
         for consumer in state.consumers.values():
-            consumer.ready.clear()
-        for lane in list(state.lanes.values()):
-            if lane.aside is not None:
-                self._bring_back(lane, lane.aside)
+            if consumer.ready:
+                state.waste(consumer.ready)
+                consumer.ready = []
         self.ask_all()
-
-    def _bring_back(self, lane: Lane, aside: set[int]) -> None:
-        lane.aside = None
-        returned: list[int] = []
-        for seq in aside:
-            entry = self.state.index.get(seq)
-            if entry is not None and entry.state == ASIDE:
-                entry.state = PENDING
-                returned.append(seq)
-        lane.put_all_back(returned)
-        # At once, not with `ask_all`: the old head must not go out before what just came back.
-        self.placement.resolve(lane)
 
 
 def _is_exclusive(view: View) -> bool:

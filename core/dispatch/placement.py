@@ -54,6 +54,9 @@ class Placement:
         """Find the lane's head and put the lane where it belongs now."""
         state = self.state
         was_target = lane.target if lane.where == READY else None
+        aside = lane.aside
+        if aside is not None and aside.era != state.era:
+            aside.recall(state.era)  # first of all: the old head must not go out before these
         if state.has_selectors:
             head = self.admission.find_head(lane)
         else:
@@ -81,7 +84,7 @@ class Placement:
     def arrive(self, lane: Lane, entry: Entry) -> None:
         """Resolve a lane that had no head until this entry came; the common case is written out."""
         state = self.state
-        is_simple = lane.first is entry and lane.back is None
+        is_simple = lane.first is entry and lane.back is None and lane.aside is None
         if state.has_selectors or not is_simple or not self._is_free_to_go(lane, entry):
             self.resolve(lane)
             return
@@ -103,7 +106,8 @@ class Placement:
     def advance(self, lane: Lane, consumer: Consumer) -> None:
         """Resolve a lane whose head has just gone out; the common cases are written out."""
         state = self.state
-        if state.has_selectors or lane.back is not None or lane.owner is not consumer:
+        is_simple = lane.back is None and lane.aside is None
+        if state.has_selectors or not is_simple or lane.owner is not consumer:
             self.resolve(lane)
             return
         head = lane.first
@@ -182,8 +186,7 @@ class Placement:
     def dropped(self, entry: Entry) -> None:
         """Called when a pending entry is gone without having been delivered."""
         lane = entry.lane
-        if lane.aside is not None:
-            lane.aside.discard(entry.seq)
+        lane.forget_aside(entry.seq)
         if lane.head is entry or lane.count == 0:
             self.resolve(lane)
             return

@@ -35,6 +35,8 @@ from covey.core.model.entry import Entry
 from covey.groups.strategy import GroupStrategy
 
 VOID_SPARED: Final = 64  # so few void places in a heap are not worth a rebuild
+LOOKS_PAID: Final = 8  # places that turn out to be void cost the budget one step
+WASTE_PORTION: Final = 20_000  # numbers freed by a pump: a fraction of a millisecond
 PACES_SPARED: Final = 1024  # the rates of so few gone groups are not worth a walk
 BURST_S: Final = 0.1  # this much of a group's rate may go at once: saves a timer per message
 INTRODUCED_MAX: Final = 8192  # under 1 MB; then all are forgotten, and some are told twice
@@ -81,12 +83,14 @@ class DispatchState:
         self.hot: list[int] = []  # heads of READY lanes, except those in a target's `ready`
         self.stale = Asking(self.lanes)  # lanes to ask the strategy about again
         self.has_selectors = False  # any view but the default one
+        self.era = 0  # how often the set of views has changed
         self.holds: list[tuple[float, int, Lane]] = []  # heap: when to look at which lane again
         self.hold_count = 0
         self.spills: list[tuple[float, int]] = []  # heap: heads that wait for their owner's credit
         self.lightened: dict[Consumer, None] = {}  # own fewer groups than their place in line says
         self.paces: dict[str, float] = {}  # of gone groups: when the next message may go
         self.paces_max = PACES_SPARED  # above so many, outdated ones are dropped
+        self.wasted: list[list[int]] = []  # places that are yet to be freed
         self.budget = 0  # steps left in this pump
 
     def use(self, strategy: GroupStrategy) -> None:
@@ -174,14 +178,25 @@ class DispatchState:
         """Note the head of an open lane for one view."""
         free = view.free
         heappush(free, seq)
-        if len(free) > 2 * len(self.lanes) + VOID_SPARED:
-            # A view without willing members never pops: keep only the valid places.
+        most = 2 * len(self.lanes) + VOID_SPARED
+        if len(free) <= most:
+            return
+        # A view without willing members never pops. Most often the void places are the oldest. If
+        # they are not, keep only the valid ones: that is a walk through all of them.
+        for _ in range(VOID_SPARED):
+            if not free or self._is_open(free[0]):
+                break
+            heappop(free)
+        else:
+            return
+        if len(free) > most:
             view.free = [seq for seq in set(free) if self._is_open(seq)]
             heapify(view.free)
 
     def best_hot(self) -> Entry | None:
-        """Return the oldest head that a willing consumer may take."""
+        """Return the oldest head that a willing consumer may take; None if the budget ends."""
         hot = self.hot
+        looked = 0
         while hot:
             entry = self.index.get(hot[0])
             if entry is not None:
@@ -192,7 +207,45 @@ class DispatchState:
                         return entry
                     self._keep_ready(target, entry.seq)
             heappop(hot)
+            looked += 1
+            if looked % LOOKS_PAID == 0 and self._pay_look():
+                break
         return None
+
+    def best_free(self, view: View) -> Entry | None:
+        """Return the oldest head of an open lane that a view admits; None if the budget ends."""
+        free = view.free
+        looked = 0
+        while free:
+            entry = self.index.get(free[0])
+            if entry is not None:
+                lane = entry.lane
+                if lane.head is entry and lane.where == OPEN:
+                    return entry
+            heappop(free)
+            looked += 1
+            if looked % LOOKS_PAID == 0 and self._pay_look():
+                break
+        return None
+
+    def _pay_look(self) -> bool:
+        """Pay for places that were void; True: the budget is at its end."""
+        self.budget -= 1
+        return self.budget <= 0
+
+    def waste(self, places: list[int]) -> None:
+        """Let go of places, a portion per pump: to free a million numbers takes a while."""
+        if len(places) <= WASTE_PORTION:
+            places.clear()
+        else:
+            self.wasted.append(places)
+
+    def free_wasted(self) -> None:
+        """Free a portion of what was wasted."""
+        last = self.wasted[-1]
+        del last[-WASTE_PORTION:]
+        if not last:
+            self.wasted.pop()
 
     def has_run_out(self, entry: Entry) -> bool:
         """Return True if the entry has expired."""
@@ -298,8 +351,17 @@ class DispatchState:
             self.await_credit(seq)
         # With selectors any lane may be lent to the consumer, else only its own lanes are here.
         living = len(self.lanes) if self.has_selectors else len(consumer.lanes)
-        if len(ready) > 2 * living + VOID_SPARED:
-            # A consumer without credit never pops: keep only the valid places.
+        most = 2 * living + VOID_SPARED
+        if len(ready) <= most:
+            return
+        # A consumer without credit never pops: as in `list_free`.
+        for _ in range(VOID_SPARED):
+            if not ready or self._is_ready(consumer, ready[0]):
+                break
+            heappop(ready)
+        else:
+            return
+        if len(ready) > most:
             consumer.ready = [seq for seq in set(ready) if self._is_ready(consumer, seq)]
             heapify(consumer.ready)
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from covey.core.dispatch.admission import Admission
 from covey.core.dispatch.level import NOTHING, Level
-from covey.core.dispatch.state import DispatchState
+from covey.core.dispatch.state import LOOKS_PAID, DispatchState
 from covey.core.dispatch.view import View
 from covey.core.model.entry import PENDING, STORING, Entry
 
@@ -122,7 +122,26 @@ class Ungrouped:
                 break
         if not level.back:
             return entry
-        returned = level.best_returned(state.index)
+        returned = self._best_returned(level)
+        if state.budget <= 0:
+            return None  # there may be an older one
         if returned is None or (entry is not None and entry.seq < returned.seq):
             return entry
         return returned
+
+    def _best_returned(self, level: Level) -> Entry | None:
+        """Return the oldest returned entry of a level; None, too, if the budget ends."""
+        state = self.state
+        back = level.back
+        looked = 0
+        while back:
+            entry = state.index.get(back[0])
+            if entry is not None and entry.state == PENDING:
+                return entry
+            heappop(back)
+            looked += 1
+            if looked % LOOKS_PAID == 0:
+                state.budget -= 1
+                if state.budget <= 0:
+                    break
+        return None

@@ -29,12 +29,10 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import TYPE_CHECKING, Final
 
-from covey.core.dispatch.lane import OPEN
 from covey.core.dispatch.level import Level
 from covey.core.model.entry import Entry
 
 if TYPE_CHECKING:
-    from covey.core.dispatch.index import Index
     from covey.core.model.consumer import Consumer
     from covey.core.selector import Selector
 
@@ -128,18 +126,6 @@ class View(Level):
         if self.refused is not None and entry.seq in self.refused:
             return False
         return self.selector is None or self.selector.matches(entry.content.lookup)
-
-    def best_free(self, index: Index) -> Entry | None:
-        """Return the oldest head of an open lane; drop places that are no longer valid."""
-        free = self.free
-        while free:
-            entry = index.get(free[0])
-            if entry is not None:
-                lane = entry.lane
-                if lane.head is entry and lane.where == OPEN:
-                    return entry
-            heappop(free)
-        return None
 
     def forget(self, seq: int, rank: int) -> None:
         """Drop the places of an entry: they would be valid again when the entry comes back."""

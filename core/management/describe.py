@@ -206,7 +206,8 @@ def _group(queue: Queue, lane: Lane, held: int, now: float) -> Attributes:
     numbers = [held] if held else []
     if lane.head is not None:
         numbers.append(lane.head.seq)
-    numbers += lane.aside or ()
+    if lane.aside is not None:
+        numbers.append(lane.aside.first())
     oldest = min(numbers, default=0)
     record = queue.state.parked.get(lane.name, NOT_SAID)
     return {

@@ -43,8 +43,8 @@ def why_waits(queue: Queue, lane: Lane) -> str:
         return _why_not_begun(queue) or _why_unwilling(lane.target)
     if lane.where == OPEN:
         return _why_untaken(queue) or _why_refused(queue, lane)
-    if lane.where == IDLE and lane.aside:
-        return f"{len(lane.aside)} messages set aside: no consumer here may take them"
+    if lane.where == IDLE and lane.aside is not None:
+        return f"{lane.aside.count} messages set aside: no consumer here may take them"
     return ""
 
 
@@ -84,7 +84,7 @@ def _waits(queue: Queue, lane: Lane, *, is_untaken: bool) -> bool:
         return not queue.start.has_begun or not lane.target.is_willing()
     if lane.where == OPEN:
         return is_untaken or (queue.state.has_selectors and bool(_why_refused(queue, lane)))
-    return lane.where in (DRAINING, HELD) or lane.is_parked or bool(lane.aside)
+    return lane.where in (DRAINING, HELD) or lane.is_parked or lane.aside is not None
 
 
 def named(consumer: Consumer) -> str:

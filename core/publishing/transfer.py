@@ -27,7 +27,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import islice
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from mypy_extensions import mypyc_attr
@@ -60,9 +59,6 @@ class Choice(ABC):
     def begin(self) -> bool:
         """Get ready; False: it is not ready yet, call again later."""
         return True
-
-    def refresh(self) -> None:  # noqa: B027 - most keep nothing
-        """Look again at what the queue has: it may have changed since the last portion."""
 
     @abstractmethod
     def following(self) -> Entry | None:
@@ -98,21 +94,16 @@ class Group(Choice):
         self.lane: Lane | None = queue.state.lanes.get(group)
         self._last = queue.next_seq - 1
         self._waits = waits
-        self._returned: deque[int] = deque()  # numbers of messages that are not in the lane's line
+        # Numbers of messages that had come back at the beginning. What comes back later was held
+        # then, and is left alone: nothing of a seized group goes out.
+        self._returned: deque[int] = deque()
         self._has_begun = False
-        self._spared: set[int] = set()  # messages that were held at the beginning and came back
         if self.lane is not None:
             if queue.placement.is_seized(self.lane) and not is_seized:
                 raise RefusedError(
                     f"queue {queue.name}: another command works on group {group}", "conflict"
                 )
             queue.placement.seize(self.lane)
-            queue.purges.append(self)
-
-    def spare(self, seq: int) -> None:
-        """Leave a message alone: it was held when the work began, and comes back now."""
-        if self._has_begun:
-            self._spared.add(seq)
 
     def begin(self) -> bool:
         """Wait for held messages, if that is wanted; else count them."""
@@ -123,26 +114,22 @@ class Group(Choice):
             return False
         self._has_begun = True
         self.held = lane.unsettled
-        self.refresh()
+        if lane.back is not None:
+            self._returned = deque(sorted(lane.back))
         return True
 
-    def refresh(self) -> None:
-        """Find messages outside the lane's line: they came back, or no selector admitted them."""
-        lane = self.lane
-        if lane is not None and (lane.back or lane.aside or self._returned):
-            found = {*(lane.back or ()), *(lane.aside or ())} - self._spared
-            self._returned = deque(sorted([seq for seq in found if seq <= self._last]))
-
     def following(self) -> Entry | None:
-        """Return the first of the lane's line or of the returned ones, whichever is older."""
+        """Return the oldest of the lane's line, of the returned ones, and of those set aside."""
         lane = self.lane
         if lane is None:
             return None
-        first = lane.first_living(self.queue.state.index)
-        back = self._next_returned()
-        if back is not None and (first is None or back.seq < first.seq):
-            return back
-        return first if first is not None and first.seq <= self._last else None
+        index = self.queue.state.index
+        found = lane.first_living(index)
+        aside = None if lane.aside is None else index.get(lane.aside.first())
+        for other in (self._next_returned(), aside):
+            if other is not None and (found is None or other.seq < found.seq):
+                found = other
+        return found if found is not None and found.seq <= self._last else None
 
     def pass_by(self, entry: Entry) -> None:
         """End the work: the order of a group forbids to skip a message that cannot go."""
@@ -150,15 +137,15 @@ class Group(Choice):
         self._returned.clear()
 
     def ahead(self) -> list[Entry]:
-        """Return the next messages of the lane's line."""
-        index = self.queue.state.index
-        entry = None if self.lane is None else self.lane.first_living(index)
-        return [] if entry is None else list(islice(index.line(entry), READ_AHEAD))
+        """Return the next messages of the group, as far as that is simple."""
+        entry = self.following()
+        if entry is None or self.lane is None:
+            return []
+        return self.lane.ahead(entry, self.queue.state.index, READ_AHEAD)
 
     def end(self) -> None:
         """Let the group go on."""
         if self.lane is not None:
-            self.queue.purges.remove(self)
             self.queue.placement.release(self.lane)
             self.queue.mark()
 
@@ -291,11 +278,6 @@ class Transfer(Job):
             else:
                 choice.pass_by(entry)
             yield 1
-
-    def advance(self, items: int, stopwatch: Callable[[], float] | None, deadline: float) -> bool:
-        """Do a portion; return True if it was the last one."""
-        self.choice.refresh()
-        return super().advance(items, stopwatch, deadline)
 
     @abstractmethod
     def take(self, entry: Entry) -> bool | None:

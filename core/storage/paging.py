@@ -151,7 +151,7 @@ def _want_lanes(queue: Queue, page: BodyBatch, *, is_over: bool) -> None:
         if state.lanes.get(lane.name) is lane:
             head = lane.head
             if head is not None:
-                page.add_all(islice(state.index.line(head), ahead))
+                page.add_all(lane.ahead(head, state.index, ahead))
 
 
 # Not Final, so that a test of the compiled pager can make them small.

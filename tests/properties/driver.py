@@ -27,6 +27,7 @@ from tests.properties.judged import JudgedBrowser, JudgedConsumer, outcome_of
 from tests.properties.law import Policy, settings_of, strategy_of
 from tests.properties.ownership import OWNERSHIPS
 from tests.properties.referee import Referee
+from tests.properties.seeds import portions
 from tests.properties.taking import Commands, Heirs
 from tests.properties.transacted import Transacted
 
@@ -476,7 +477,8 @@ def run(seed: int, strategy: str, events: int = EVENTS_PER_RUN) -> int:
     """Play one sequence and give its number of deliveries; a violation names the seed."""
     driver = Driver(seed, strategy)
     try:
-        driver.play(events)
+        with portions(f"{strategy} {seed}"):
+            driver.play(events)
     except Exception as error:
         trace = "\n".join(driver.trace[-TRACE_SHOWN:])
         setting = f"{driver.policy}, budget {driver.budget}"

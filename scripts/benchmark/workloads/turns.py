@@ -91,6 +91,7 @@ class Table:
         """Do the operations of these parts; return the longest wait during each."""
         does = {
             "backlog": self._backlog,
+            "aside": self._aside,
             "unsettled": self._unsettled,
             "transactions": self._transactions,
             "queues": self._queues,
@@ -167,6 +168,24 @@ class Table:
         self._fill("/queue/gone", count // 5, b"")
         with self._watched(f"DELETE of a queue with {count // 5:,}"):
             self._http("DELETE", "/api/v1/queues/gone")
+
+    def _aside(self) -> None:
+        """Let selectors come and go where messages of groups were set aside before."""
+        for full, groups in ((TOPICS, 1), (TOPICS, TOPICS), (MESSAGES, MESSAGES)):
+            count, name = self._count(full), f"/queue/aside.{full}.{groups}"
+            of = f"{count:,} messages of {self._count(groups) if groups > 1 else 1:,} groups"
+            self._fill(name, count, b"", self._count(groups) if groups > 1 else 1)
+            first, other = self._link(), self._link()
+            with self._watched(f"{of} set aside"):
+                first.ask(subscribe(name, b"selector:colour='red'\n"), b"RECEIPT")
+                time.sleep(4.0)
+            with self._watched(f"another selector beside {of}"):
+                other.ask(subscribe(name, b"selector:colour='blue'\n"), b"RECEIPT")
+                time.sleep(4.0)
+            with self._watched(f"it leaves {of}"):
+                other.socket.close()
+                time.sleep(4.0)
+            first.socket.close()
 
     def _unsettled(self) -> None:
         count = self._count(UNSETTLED)

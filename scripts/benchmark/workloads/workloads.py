@@ -27,6 +27,7 @@ OTHERS: Final = {
 
 TURN_PARTS: Final = (
     "backlog",
+    "aside",
     "unsettled",
     "transactions",
     "queues",

@@ -287,3 +287,40 @@ def test_while_a_page_is_under_way_nothing_is_asked_for_again() -> None:
     assert read_ahead.ahead == 9
     read_ahead.put(4, letters[3])
     assert read_ahead.take(4) is letters[3]
+
+
+LANES = 20_000
+
+
+def test_heads_of_a_consumer_without_credit_are_passed_over_in_portions() -> None:
+    bench = Bench("consistent-hash")
+    index = bench.queue.state.index = CountedIndex()
+    reader = bench.join(1)
+    for i in range(LANES):
+        bench.send(f"g{i}")
+    index.looked = 0
+    assert bench.queue.pump(bench.now, bench.wall_ms, 1000)
+    assert index.looked < LANES // 2
+    bench.pump()
+    reader.window.grant(LANES, 0)
+    bench.pump()
+    assert reader.got == list(range(1, LANES + 1))
+
+
+def test_open_groups_that_others_took_meanwhile_are_passed_over_in_portions() -> None:
+    bench = Bench()
+    index = bench.queue.state.index = CountedIndex()
+    slow = bench.join(0, selector="1 = 1")
+    busy = bench.join(LANES, selector="2 = 2")
+    for i in range(LANES):
+        bench.send(f"g{i}")
+    bench.pump()
+    bench.settle(busy)
+    bench.send("last")
+    slow.window.grant(1, 0)
+    bench.queue.dispatch.offer(slow)
+    index.looked = 0
+    assert bench.queue.pump(bench.now, bench.wall_ms, 1000)
+    assert index.looked < LANES // 2
+    bench.pump()
+    assert slow.got == [LANES + 1]

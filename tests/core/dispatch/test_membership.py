@@ -180,6 +180,9 @@ def test_what_comes_back_from_the_side_goes_before_the_old_head(
     anybody = bench.join(9)
     red.window.grant(9, 0)
     bench.queue.pump(bench.now, bench.wall_ms, 1000)
+    assert (red.got, anybody.got) == ([], [])
+    monkeypatch.setattr(dispatch, "STALE_PORTION", 1)
+    bench.pump()
     assert (red.got, anybody.got) == ([], [1, 2, 3])
 
 
