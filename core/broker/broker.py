@@ -423,7 +423,8 @@ class Broker:
         self.begin_turn(now, "what is due by time")
         self._looks_at = self.turns.mark_due(now + EVERY_S)
         self.rounds.make(now)
-        self.publishing.give_up_late(now)
+        if self.publishing.give_up_late(now):
+            self._looks_at = now
         if self.turns.is_due:
             self.run(now)
         if self.jobs.is_any:

@@ -37,6 +37,7 @@ from covey.core.storage.commits import Commits
 NEVER: Final = 1e18
 JUMP_S: Final = 0.5  # a wall clock that is corrected little by little is no jump
 VOID_SPARED: Final = 64  # so few void places are not worth a walk
+DUE_AT_ONCE = 2000  # queues looked at in one turn as their time has come; a test makes it small
 PUMPING_S: Final = 0.01  # of pumping in one turn; queues that are left have the next turn
 
 
@@ -105,13 +106,15 @@ class Turns(QueueOwner):
             if waiting_work.is_due:
                 self._publishing.retry()
             has_time = self._pump(budget, unfinished, deadline)
+            if self._stopwatch is not None and self._stopwatch() >= deadline:
+                has_time = False
         for queue in unfinished:
             queue.mark()
         if self._pager is not None:
             self._pager.trim()
         if self._commits.has_changes or self._commits.ledger.has_changes:
             self._commits.flush(now)
-        return bool(unfinished or self._dirty or self._opened)
+        return bool(unfinished or self._dirty or self._opened or waiting_work.is_due)
 
     def _pump(self, budget: int, unfinished: list[Queue], deadline: float) -> bool:
         """Pump the dirty queues; add to `unfinished` those that need another turn.
@@ -148,7 +151,10 @@ class Turns(QueueOwner):
         return True
 
     def mark_due(self, latest: float) -> float:
-        """Mark the queues whose deadline has come; return the next deadline, `latest` at most."""
+        """Mark the queues whose deadline has come; return the next deadline, `latest` at most.
+
+        Very many may be due at one moment. Those that are left are due still.
+        """
         now = self._clock.now
         wall_ms = self._clock.wall_ms
         if abs(self._clock.offset - self._offset) > JUMP_S:
@@ -157,7 +163,9 @@ class Turns(QueueOwner):
             self._timed = dict.fromkeys(self._timed, 0.0)
             self._deadline_count = len(self._timed)
         deadlines = self._deadlines
-        while deadlines and deadlines[0][0] <= now:
+        left = DUE_AT_ONCE
+        while left > 0 and deadlines and deadlines[0][0] <= now:
+            left -= 1
             noted, _, queue = heappop(deadlines)
             if self._timed.get(queue) != noted:
                 continue  # the deadline came nearer, and has another place

@@ -51,6 +51,8 @@ from covey.core.storage.commits import Commits
 from covey.core.storage.overload import Gate
 from covey.groups.key import GroupIdError
 
+ENDED_AT_ONCE: Final = 100  # connections that waited for too long
+
 # Read for each message: to look up a member of an Enum is a search.
 QUEUE: Final = Kind.QUEUE
 TOPIC: Final = Kind.TOPIC
@@ -130,15 +132,23 @@ class Publishing:
         """Try again the work whose queue or gate was freed."""
         self.waiting_work.retry(self._attempt)
 
-    def give_up_late(self, now: float) -> None:
-        """End connections whose work has waited for their `patience_s`; their work is dropped."""
+    def give_up_late(self, now: float) -> bool:
+        """End connections whose work has waited for their `patience_s`; their work is dropped.
+
+        Return True if there are more of them: each costs its work and the end of a connection.
+        """
+        left = ENDED_AT_ONCE
         for session in self.waiting_work.sessions():
+            if left == 0:
+                return True
             if 0.0 < session.patience_s <= now - session.blocked_since:
                 for work in self.waiting_work.forget(session):
                     if work.refused is not None:
                         work.refused()
                 if session.kick is not None:
                     session.kick(f"the message was not taken in time: {session.blocked_on}")
+                left -= 1
+        return False
 
     def dead_letter(self, host: VirtualHost, queue: Queue, entry: Entry, reason: str) -> None:
         """Put a dead message where its queue's policy says; it never expires there."""

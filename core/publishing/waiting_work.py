@@ -8,13 +8,16 @@ free, the oldest piece of work is tried again, as a whole. It may then wait for 
 
 When a queue or a gate gets room it only calls `free`, and tries nothing itself: it may be in the
 middle of a change, and must not get a new message then. The broker retries between dispatches.
+
+Ten thousand producers may wait for one queue, and all of them may go at once. So a session's own
+work is found without a look at that of others, and work is tried again in portions.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from covey.core.host.topic import Topic
 from covey.core.queue.queue import Queue
@@ -73,18 +76,35 @@ class Work:
         self.is_passed = is_passed  # returns True if the same work was done before
 
 
+TRIED_AT_ONCE: Final = 100  # pieces of work, before others have their turn
+
+
+class Line:
+    """The work that waits for one obstacle, in the order it came; any of it may go at once."""
+
+    __slots__ = ("obstacle", "works")
+
+    def __init__(self, obstacle: Obstacle) -> None:
+        self.obstacle = obstacle
+        self.works: OrderedDict[Work, None] = OrderedDict()
+
+
 class WaitingWork:
     """Which work waits for which queue, gate or topic."""
 
     def __init__(self, opened: list[Gate]) -> None:
         """Begin with none; `opened` has the gates that have opened since the last retry."""
-        self.lines: dict[Obstacle, deque[Work]] = {}
+        self.lines: dict[Obstacle, Line] = {}
+        self._places: dict[Session, dict[Work, Line]] = {}  # where the work of each session waits
         self.freed: dict[Obstacle, None] = {}  # those that may have room now for work that waits
         self._opened = opened
 
     def add(self, obstacle: Obstacle, work: Work) -> None:
         """Let a piece of work wait for a queue, a gate or a topic."""
-        self.lines.setdefault(obstacle, deque()).append(work)
+        line = self.lines.get(obstacle)
+        if line is None:
+            line = self.lines[obstacle] = Line(obstacle)
+        self._put(work, line)
         obstacle.is_awaited = True
 
     def free(self, obstacle: Obstacle) -> None:
@@ -98,49 +118,77 @@ class WaitingWork:
         return bool(self.freed or self._opened)
 
     def sessions(self) -> list[Session]:
-        """Return the sessions whose work waits, once for each piece of work."""
-        return [work.session for line in self.lines.values() for work in line]
+        """Return the sessions whose work waits."""
+        return list(self._places)
 
     def retry(self, attempt: Callable[[Work], Obstacle | None]) -> None:
         """Try the work behind each freed queue or gate, oldest first, until one finds no room.
 
-        `attempt` returns what stands in the way, None if the work was done or refused.
+        `attempt` returns what stands in the way, None if the work was done or refused. After
+        `TRIED_AT_ONCE` pieces of work the rest is still due.
         """
-        while self.is_due:
+        left = TRIED_AT_ONCE
+        while left > 0 and self.is_due:
             while self._opened:
                 self.free(self._opened.pop(0))
             if not self.freed:
                 return
             obstacle = next(iter(self.freed))
             del self.freed[obstacle]
-            self._retry(obstacle, attempt)
+            left = self._retry(obstacle, attempt, left)
 
     def forget(self, session: Session) -> list[Work]:
         """Drop and return the work of a session that ended; work behind it may go on."""
-        gone: list[Work] = []
-        for obstacle, line in list(self.lines.items()):
-            kept = deque([work for work in line if work.session is not session])
-            if len(kept) == len(line):
-                continue
-            gone += [work for work in line if work.session is session]
-            if kept:
-                self.lines[obstacle] = kept
+        places = self._places.pop(session, {})
+        for work, line in places.items():
+            del line.works[work]
+            obstacle = line.obstacle
+            if self.lines.get(obstacle) is not line:
+                continue  # it is being tried just now
+            if line.works:
                 self.freed[obstacle] = None
             else:
                 del self.lines[obstacle]
                 self.freed.pop(obstacle, None)
                 obstacle.is_awaited = False
-        return gone
+        return list(places)
 
-    def _retry(self, obstacle: Obstacle, attempt: Callable[[Work], Obstacle | None]) -> None:
+    def _retry(
+        self, obstacle: Obstacle, attempt: Callable[[Work], Obstacle | None], left: int
+    ) -> int:
+        """Try the work behind one obstacle; return how much more may be tried."""
         line = self.lines.pop(obstacle, None)
         obstacle.is_awaited = False
-        while line:
-            found = attempt(line[0])
+        if line is None:
+            return left
+        found: Obstacle | None = None
+        while line.works and left > 0:
+            left -= 1
+            work = next(iter(line.works))
+            found = attempt(work)
             if found is obstacle:
-                self.lines[obstacle] = line
-                obstacle.is_awaited = True
-                return
-            work = line.popleft()
-            if found is not None:
-                self.add(found, work)
+                break
+            if work in line.works:  # else its session has ended meanwhile
+                self._take(work, line)
+                if found is not None:
+                    self.add(found, work)
+        if line.works:
+            newer = self.lines.get(obstacle)
+            for work in [] if newer is None else list(newer.works):
+                self._put(work, line)
+            self.lines[obstacle] = line
+            obstacle.is_awaited = True
+            if found is not obstacle:
+                self.freed[obstacle] = None
+        return left
+
+    def _put(self, work: Work, line: Line) -> None:
+        line.works[work] = None
+        self._places.setdefault(work.session, {})[work] = line
+
+    def _take(self, work: Work, line: Line) -> None:
+        del line.works[work]
+        places = self._places[work.session]
+        del places[work]
+        if not places:
+            del self._places[work.session]

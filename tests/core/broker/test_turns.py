@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from covey.core.broker import turns
 from covey.core.queue.queue import Queue
 from tests.core.double import Room
 
@@ -75,3 +76,19 @@ def test_whatever_comes_and_goes_each_message_ends_in_time(seed: int) -> None:
                 assert room.depth(each) >= len([end for end in times if end > now_ms])
                 late = len([end for end in times if end > now_ms - 1_500])
                 assert room.depth(each) <= late, (each, now_ms, times)
+
+
+def test_very_many_queues_whose_time_comes_at_once_are_looked_at_in_portions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(turns, "DUE_AT_ONCE", 3)
+    room = Room()
+    room.wait(1.0)
+    person = room.enter()
+    for number in range(10):
+        person.send(f"/queue/a.{number}", "1", expires_ms=room.broker.clock.wall_ms + 1000)
+    room.wait(2.0)
+    assert 0 < sum(room.depth(f"a.{number}") for number in range(10)) <= 7
+    for _ in range(3):
+        room.wait(0.0)
+    assert sum(room.depth(f"a.{number}") for number in range(10)) == 0

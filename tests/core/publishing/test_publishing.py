@@ -7,6 +7,7 @@ import pytest
 from covey.config.queues import GroupSettings, QueueSettings
 from covey.core.errors import RefusedError
 from covey.core.model.entry import Outcome
+from covey.core.publishing.publishing import ENDED_AT_ONCE
 from tests.core.double import START_S, HeldStore, Room, letter, places
 from tests.core.support import groups_shown
 
@@ -191,3 +192,16 @@ def test_a_dead_letter_finds_its_queue_even_if_there_are_as_many_queues_as_may_b
     assert (room.depth("a"), room.depth("dead")) == (0, 1)
     with pytest.raises(RefusedError, match="queues_max"):
         person.send("/queue/c", "one too many")
+
+
+def test_very_many_producers_that_wait_too_long_are_ended_in_portions() -> None:
+    room = Room(QueueSettings(id="a", quota_messages=1))
+    room.enter().send("/queue/a", "first")
+    people = [room.enter() for _ in range(ENDED_AT_ONCE + 3)]
+    for person in people:
+        person.session.patience_s = 2.0
+        person.send("/queue/a", "waits")
+    room.broker.tick(room.now + 3.0)
+    assert sum(bool(person.kicks) for person in people) == ENDED_AT_ONCE
+    assert room.broker.tick(room.now + 3.0) > room.now + 3.0
+    assert all(person.kicks for person in people)
