@@ -218,6 +218,9 @@ class Heard(Audit):
     def group_trouble(self, queue: str, trouble: str, group: str) -> None:
         self.all.append(("group", queue, trouble, group))
 
+    def subscription_ended(self, user: str, remote: str, subscription: str, reason: str) -> None:
+        self.all.append(("subscription ended", user, remote, subscription, reason))
+
     def slow_turn(self, length_s: float, doing: str) -> None:
         self.all.append(("slow turn", length_s, doing))
 

@@ -260,7 +260,8 @@ class Broker:
     ) -> Subscribe:
         """Let a session read from these destinations under the subscription's name.
 
-        The job is over when the session reads from all of them.
+        The job is over when the session reads from all of them; or from none, and the subscription
+        ends (`Subscription.end`).
         """
         self.turn(now)
         subscription.verb = Verb.BROWSE if is_browser else Verb.CONSUME
@@ -272,11 +273,10 @@ class Broker:
         if job.total > self.limits.work_portion:
             self.jobs.check(session, job.total)
         session.subscriptions[subscription.name] = subscription
-        try:
-            self.jobs.begin(job, is_waited_for=is_waited_for)
-        except RefusedError:
+        self.jobs.begin(job, is_waited_for=is_waited_for)
+        if job.is_over and job.flaw is not None:
             self.unsubscribe(session, subscription.name, now)
-            raise
+            raise job.flaw
         return job
 
     def make_durable(

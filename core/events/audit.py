@@ -1,4 +1,4 @@
-"""Audit: what an operator must hear at once: security, waiting clients, groups, and who did what.
+"""Audit: what an operator must hear at once: security, clients in trouble, groups, who did what.
 
 The core writes no log. It tells an `Audit`, and the server's audit writes the lines. No password,
 no body and no header ever comes through here.
@@ -66,6 +66,10 @@ class Audit(ABC):
         """Called when a group is in trouble; "" as its name means all groups of the queue."""
 
     @abstractmethod
+    def subscription_ended(self, user: str, remote: str, subscription: str, reason: str) -> None:
+        """Called when the broker ends a subscription that cannot read all it must."""
+
+    @abstractmethod
     def slow_turn(self, length_s: float, doing: str) -> None:
         """Called after a turn that took too long; `doing` says what was done in it."""
 
@@ -90,6 +94,9 @@ class Unheard(Audit):
         """Tell nobody."""
 
     def group_trouble(self, queue: str, trouble: str, group: str) -> None:
+        """Tell nobody."""
+
+    def subscription_ended(self, user: str, remote: str, subscription: str, reason: str) -> None:
         """Tell nobody."""
 
     def slow_turn(self, length_s: float, doing: str) -> None:

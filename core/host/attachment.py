@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from covey.core.errors import RefusedError
 from covey.core.host.subscription import Durable, Subscription
 from covey.core.jobs.job import Job, Steps
 from covey.core.naming.destination import TEMPORARY_ROOT, Destination, Kind
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Subscribe(Job):
-    """A subscription begins to read."""
+    """A subscription begins to read from all its destinations, or from none (`flaw`)."""
 
     def __init__(self, subscription: Subscription, destinations: tuple[Destination, ...]) -> None:
         host = subscription.session.host
@@ -48,9 +49,21 @@ class Subscribe(Job):
         self.outlives_session = False
         self.subscription = subscription
         self.destinations = destinations
+        self.flaw: RefusedError | None = None  # why it cannot read all of them
 
     def steps(self) -> Steps:
-        """Attach to one destination after the other."""
+        """Attach to one destination after the other, until one of them is refused."""
+        try:
+            yield from self._attaching()
+        except RefusedError as error:
+            self.flaw = error
+
+    def ended(self) -> None:
+        """End the subscription if it turned out late that it cannot read everything."""
+        if self.flaw is not None and self.number:
+            self.subscription.end(self.flaw)
+
+    def _attaching(self) -> Steps:
         subscription = self.subscription
         host = subscription.session.host
         for destination in self.destinations:
@@ -70,6 +83,8 @@ class Subscribe(Job):
             if subscription.is_lasting:
                 host.queue_patterns.add(pattern, subscription)
             for name in list(host.queues):
+                if subscription.is_ending:
+                    return  # it could not read a new queue
                 queue = host.queues.get(name)
                 # No pattern matches temporary queues: each belongs to one connection.
                 if queue is None or name.startswith(TEMPORARY_ROOT) or not pattern.matches(name):
@@ -102,7 +117,10 @@ class Unsubscribe(Job):
 
 
 class Welcome(Job):
-    """A new queue gets the subscriptions whose patterns match it."""
+    """A new queue gets the subscriptions whose patterns match it.
+
+    One that cannot read it ends: it would miss messages. Whoever made the queue is not to blame.
+    """
 
     def __init__(self, queue: Queue, subscriptions: Sequence[Subscription]) -> None:
         super().__init__("attach", f"queue {queue.name}", None, len(subscriptions))
@@ -117,7 +135,11 @@ class Welcome(Job):
             if queue.is_ended:
                 return
             if subscription.patterns and subscription.may_read(Kind.QUEUE, queue.name):
-                subscription.attach(queue, subscription.session.host.now)
+                try:
+                    subscription.attach(queue, subscription.session.host.now)
+                except RefusedError as error:
+                    cause = f"it cannot read the new queue {queue.name}: {error.text}"
+                    subscription.end(RefusedError(cause, error.code))
             yield 1
 
     def ended(self) -> None:

@@ -5,6 +5,9 @@ reads, a consumer. All its topics share one consumer. With a pattern the subscri
 destinations that are made later. The host calls `attach` for queues and `listen` for topics, if the
 user may read them.
 
+A queue may refuse a subscription, for it has selectors enough already. Then the subscription is not
+left to miss messages: it ends, and its client is told why.
+
 A `Durable` subscription is a queue that listens to topics on behalf of clients that come and go.
 Its name is global in the virtual host, so clients that use the same name share its messages. A
 client may subscribe again with another destination or selector. That changes the subscription for
@@ -16,13 +19,15 @@ the client's protocol decides. A subscription may leave out what one client publ
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from covey.core.clock import Clock
+from covey.core.errors import RefusedError
 from covey.core.host.feed import Binding, Feed
 from covey.core.host.topic import Topic
 from covey.core.jobs.job import Steps
-from covey.core.model.consumer import Consumer, Window
+from covey.core.model.consumer import Consumer, Source, Window
 from covey.core.model.entry import Entry, Outcome
 from covey.core.naming.destination import Destination, Kind
 from covey.core.naming.pattern import Pattern
@@ -47,30 +52,31 @@ class Subscription:
         self.name = name
         self.window = window
         self.make = make
-        self.consumers: list[Consumer] = []
+        self.consumers: dict[Source, Consumer] = {}  # in the queues and the feed that it reads
         self.patterns: list[Pattern] = []
         self.topics: dict[Topic, None] = {}  # an ordered set: a pattern may match very many
         self._named: list[Topic] = []  # topics that it subscribed to by name, not by pattern
-        self._queues: set[Queue] = set()  # a pattern may match very many
         self.feed: Feed | None = None
         self.verb = Verb.CONSUME  # or BROWSE: what its user must be allowed to do
         self.is_lasting = True  # False: it ignores queues that are made later
         self.matches_zero = False  # True: its `a.**` matches `a`, too
         self.buffer_size = 640 * 1024  # bytes of topics that may wait before producers are blocked
+        self.is_ending = False  # the broker ends it
+        # How its protocol tells the client so, and unsubscribes. Called amid the core's work.
+        self.lost: Callable[[RefusedError], None] = lambda error: session.kick(error.text)
 
     def may_read(self, kind: Kind, name: str) -> bool:
         """Return True if its user may read a destination that one of its patterns matches."""
         return may(self.session.identity, self.verb, str(Destination(kind, name)))
 
     def attach(self, queue: Queue, now: float) -> None:
-        """Begin to read from a queue, if it does not yet."""
-        if queue in self._queues:
+        """Begin to read from a queue, if it does not yet; raises RefusedError if it may not."""
+        if queue in self.consumers:
             return
-        self._queues.add(queue)
         consumer = self.make()
         consumer.name = self.name
         queue.join(consumer, now)
-        self.consumers.append(consumer)
+        self.consumers[queue] = consumer
 
     def listen(self, topic: Topic, buffer_size: int, clock: Clock) -> None:
         """Begin to hear a topic."""
@@ -79,7 +85,7 @@ class Subscription:
             consumer.name = self.name
             self.feed = Feed(self.name, consumer, buffer_size, clock)
             self.feed.topics = self.topics
-            self.consumers.append(consumer)
+            self.consumers[self.feed] = consumer
         topic.hear(self.feed)
         self.topics[topic] = None
 
@@ -88,10 +94,23 @@ class Subscription:
         self._named.append(topic)
         topic.named += 1
 
+    def end(self, error: RefusedError) -> None:
+        """End it, since it cannot read what it must: it gets nothing more, its client is told."""
+        session = self.session
+        if self.is_ending or session.is_gone:
+            return
+        self.is_ending = True
+        session.host.forget_patterns(self)
+        session.host.audit.subscription_ended(
+            session.identity.name, session.remote, self.name, error.text
+        )
+        self.lost(RefusedError(f"subscription {self.name} ends: {error.text}", error.code))
+
     @property
     def held(self) -> int:
         """Return about how many topics, consumers and deliveries there are to let go of."""
-        unsettled = sum([len(each.unsettled) for each in self.consumers[:HELD_LOOKED_AT]])
+        looked_at = islice(self.consumers.values(), HELD_LOOKED_AT)
+        unsettled = sum([len(each.unsettled) for each in looked_at])
         return len(self.topics) + len(self.consumers) + unsettled
 
     def detaching(self, now: float, *, counted: bool) -> Steps:
@@ -105,11 +124,9 @@ class Subscription:
                 topic.forget(self.feed)
             self.topics.pop(topic, None)
             yield 1
-        self._queues.clear()
-        consumers, self.consumers = self.consumers, []
-        for consumer in consumers:
-            source = consumer.queue
-            if source is not None:
+        for source in list(self.consumers):
+            consumer = self.consumers.pop(source)
+            if consumer.queue is not None:  # else the queue is gone
                 yield from source.leaving(consumer, now, counted=counted)
             yield 1
 

@@ -99,6 +99,7 @@ class VirtualHost:
         self.patterns = 0  # subscriptions by pattern
         self.outdated: dict[Queue, None] = {}  # queues that have yet to take the policy of a reload
         self.notes: list[str] = []  # what the last reload could not change, and why
+        self.audit = owner.audit
         self.id = settings.id
         self.rename(settings.host_names)
         self.clock = clock

@@ -187,7 +187,13 @@ class Jobs:
         With `is_waited_for` the session's protocol must hand in nothing until the job is over.
         """
         job.begun_at = job.now = self._clock.now
-        if job.advance(self.portion, self._stopwatch, self._deadline()):
+        try:
+            is_over = job.advance(self.portion, self._stopwatch, self._deadline())
+        except BaseException:
+            job.is_over = True
+            job.ended()  # or what it holds up would wait for ever
+            raise
+        if is_over:
             job.finish()
             return
         self._numbers += 1

@@ -176,7 +176,7 @@ class Catalogue:
 
     def _consumers(self) -> list[Consumer]:
         subscriptions = [each for s in self.sessions() for each in s.subscriptions.values()]
-        return [consumer for each in subscriptions for consumer in each.consumers]
+        return [consumer for each in subscriptions for consumer in each.consumers.values()]
 
     def _consumer(self, name: str) -> Consumer:
         source, _, number = name.rpartition("/")
@@ -197,7 +197,7 @@ def consumers(queue: Queue, start: int = 0, count: int | None = None) -> Walk:
 
 def consumers_of(session: Session, start: int, count: int) -> tuple[list[Attributes], int]:
     """Describe a page of what a connection reads, with how much it may hold of each at once."""
-    found = [each for one in session.subscriptions.values() for each in one.consumers]
+    found = [each for one in session.subscriptions.values() for each in one.consumers.values()]
     found = [each for each in found if each.queue is not None]
     rows = [
         describe_consumer(each) | {"unsettled_max": each.unsettled_max}

@@ -134,7 +134,7 @@ class Reload(Job):
     def _let_go_on(self, subscription: Subscription) -> Steps:
         """Give the new limits to consumers, so that those at the old limit go on."""
         unsettled_max = self.broker.limits.unsettled_max
-        for consumer in list(subscription.consumers):
+        for consumer in list(subscription.consumers.values()):
             if consumer.unsettled_max != unsettled_max:
                 consumer.unsettled_max = unsettled_max
                 if consumer.queue is not None:
@@ -147,7 +147,7 @@ def _places(subscription: Subscription) -> Iterator[Destination]:
     host = subscription.session.host
     for topic in list(subscription.topics):
         yield Destination(Kind.TOPIC, topic.name)
-    for consumer in list(subscription.consumers):
+    for consumer in list(subscription.consumers.values()):
         queue = consumer.queue
         if isinstance(queue, Queue):
             yield _place(host, queue)

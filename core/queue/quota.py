@@ -69,9 +69,8 @@ def is_kept_out_by_itself(queue: Queue, session: Session, count: int, size: int)
     held = [
         entry
         for subscription in session.subscriptions.values()
-        for consumer in subscription.consumers
-        if consumer.queue is queue
-        for entry in consumer.unsettled.values()
+        if queue in subscription.consumers
+        for entry in subscription.consumers[queue].unsettled.values()
     ]
     for transaction in session.transactions.values():
         held += [done.entry for done in transaction.settlements if done.source is queue]

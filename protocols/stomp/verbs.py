@@ -9,6 +9,7 @@ RECEIPT is sent when what the frame asked for is done and safe.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from covey import __version__
@@ -171,10 +172,11 @@ def on_subscribe(session: StompSession, frame: Frame, headers: Headers) -> None:
     open_window = _opener(session, subscription, asked)
 
     def answer() -> None:
-        _receipt_after(session, headers)
-        session.when_safe(open_window)
+        if not subscription.is_ending:
+            _receipt_after(session, headers)
+            session.when_safe(open_window)
 
-    source = subscription.consumers[0].queue if asked.trim_to else None
+    source = next(iter(subscription.consumers)) if asked.trim_to else None
     if isinstance(source, Queue):
         job = Purge(source, asked.trim_to, core)
         engine.broker.jobs.begin(job, is_waited_for=True)
@@ -216,6 +218,7 @@ def _make_subscription(
         return StompConsumer(session, asked, window, reads_many=reads_many)
 
     subscription = Subscription(session.core, asked.id, window, make)
+    subscription.lost = partial(session.engine.fail_later, receipt=None)
     subscription.buffer_size = session.engine.buffer_size
     subscription.matches_zero = session.engine.settings.descendant_matches_zero
     subscription.is_lasting = not (asked.is_browser and asked.browse_ends)

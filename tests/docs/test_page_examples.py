@@ -163,7 +163,7 @@ def test_every_setting_the_page_names_exists() -> None:
     named = set(re.findall(r"`(?:\w+\.)?([a-z]+_[a-z_]+)(?: = \w+)?`", SECURITY_PAGE))
     logged = {"logged_in", "login_failed", "slow_consumer", "unread_s"}
     logged |= {"reload_refused", "needs_restart", "operator_action", "audit_lines_left_out"}
-    logged |= {"connection_opened", "connection_closed", "proxy_head_refused"}
+    logged |= {"connection_opened", "connection_closed", "proxy_head_refused", "subscription_ended"}
     assert [name for name in sorted(named - logged) if f"{name} = " not in reference] == []
 
 

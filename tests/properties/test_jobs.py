@@ -60,7 +60,7 @@ class House(Room):
     @property
     def held(self) -> list[tuple[Consumer, list[Entry]]]:
         """Tell what the reader holds of each queue."""
-        consumers = self.reading.session.subscriptions["s"].consumers
+        consumers = self.reading.session.subscriptions["s"].consumers.values()
         return [(each, list(each.unsettled.values())) for each in consumers]
 
     def post(self, person: Person, name: str) -> None:

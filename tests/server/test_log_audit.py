@@ -21,6 +21,7 @@ def test_each_line_names_who_what_and_where_from() -> None:
         audit.slow_consumer("ann", "192.0.2.1:3", 31.27)
         audit.producer_blocked("ann", "192.0.2.1:4", "queue a is full", 1.04)
         audit.group_trouble("a", "park", "order-17")
+        audit.subscription_ended("ann", "192.0.2.1:5", "s", "too many")
     assert [{k: v for k, v in line.items() if k != "log_level"} for line in lines] == [
         {
             "event": "denied",
@@ -39,6 +40,13 @@ def test_each_line_names_who_what_and_where_from() -> None:
             "waited_s": 1.0,
         },
         {"event": "group_trouble", "queue": "a", "trouble": "park", "group": "order-17"},
+        {
+            "event": "subscription_ended",
+            "user": "ann",
+            "remote": "192.0.2.1:5",
+            "subscription": "s",
+            "reason": "too many",
+        },
     ]
 
 

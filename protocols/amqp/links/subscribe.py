@@ -18,6 +18,7 @@ old one ends with all that it holds, and a new one begins (JMS 2.0 section 8.3.3
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from covey.core.errors import RefusedError
@@ -103,6 +104,7 @@ def _read(
     link.is_browser = requested.is_browser
     link.window.is_paused = engine.backpressure.is_paused
     subscription = Subscription(link.session, link.name, link.window, make)
+    subscription.lost = partial(engine.links.close_later, link)
     engine.broker.subscribe(
         link.session, subscription, destinations, engine.now, is_browser=requested.is_browser
     )

@@ -1,4 +1,4 @@
-"""Audit: writes denials, failed logins, slow clients, blocked producers and long turns to the log.
+"""Audit: writes denials, failed logins, clients in trouble and long turns to the log.
 
 A client can cause some of these lines as fast as it can send. They must not flood the log: at most
 LINES_PER_S of them are written in a second, and the rest is only counted. Names that come from a
@@ -91,6 +91,17 @@ class LogAudit(Audit):
         if self._room.take():
             name = group[:NAME_LENGTH_MAX]
             self._log.warning("group_trouble", queue=queue, trouble=trouble, group=name)
+
+    def subscription_ended(self, user: str, remote: str, subscription: str, reason: str) -> None:
+        """Write whose subscription was ended, and why."""
+        if self._room.take():
+            self._log.warning(
+                "subscription_ended",
+                user=user,
+                remote=remote,
+                subscription=subscription[:NAME_LENGTH_MAX],
+                reason=reason[:NAME_LENGTH_MAX],
+            )
 
     def slow_turn(self, length_s: float, doing: str) -> None:
         """Write how long the turn was, and what took so long."""

@@ -1,4 +1,4 @@
-"""ERROR frames: their receipt, their kind, the setting they name, and plain words."""
+"""ERROR frames: their receipt, their kind, the setting they name, plain words; late ones, too."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 import covey.protocols.stomp.engine
 from covey.config.settings import StompSettings
-from tests.protocols.stomp.support import Frame, World
+from tests.protocols.stomp.support import Client, Frame, World
 
 SMALL = StompSettings(max_data_length=100, max_headers=20, max_header_length=100)
 HEAD = b"SEND\ndestination:/queue/a\nreceipt:r-77\n"
@@ -105,3 +105,56 @@ def test_no_error_text_shows_python_s_spelling() -> None:
     folder = Path(covey.protocols.stomp.engine.__file__).parent
     for source in folder.glob("*.py"):
         assert not re.search(r"!r}|\bascii\(|\brepr\(", source.read_text()), source.name
+
+
+# A subscription that the broker ends: STOMP has an ERROR for that, and no RECEIPT.
+
+PORTION = 10
+
+
+def make_world(queues: int) -> World:
+    """Make a broker whose queues bear two selectors, and two clients that have theirs there."""
+    world = World(limits={"selectors_per_queue_max": 2, "work_portion": PORTION})
+    world.does_jobs = True
+    for number in range(queues):
+        world.broker.host.queue(f"many.{number}")
+    for number in range(2):
+        reader = world.connect()
+        reader.subscribe(f"/queue/many.{queues},/queue/many.{queues - 1}", selector=f"a = {number}")
+    return world
+
+
+def refused(client: Client) -> str:
+    """Give the reason of the ERROR, the only thing that came."""
+    error = client.error()
+    assert error["covey-code"] == "limit"
+    return error["message"]
+
+
+def test_a_wide_subscription_that_is_refused_late_gets_an_error_and_no_receipt() -> None:
+    world = make_world(35)
+    client = world.connect()
+    client.subscribe("/queue/many.*", selector="a = 9", receipt="r")
+    assert "subscription s ends: queue many.34 has 2 distinct selectors" in refused(client)
+    assert not client.session.core.subscriptions
+    assert len(world.queue("/queue/many.0").state.consumers) == 0
+
+
+def test_one_that_is_refused_at_once_gets_the_same_error() -> None:
+    world = make_world(5)
+    client = world.connect()
+    client.subscribe("/queue/many.*", selector="a = 9", receipt="r")
+    assert "selectors_per_queue_max" in refused(client)
+
+
+def test_a_new_queue_ends_those_that_cannot_read_it_and_its_maker_goes_on() -> None:
+    world = make_world(3)
+    clients = [world.connect() for _ in range(3)]
+    for number, client in enumerate(clients):
+        client.subscribe("/queue/new.*", selector=f"a = {number}")
+    maker = world.connect()
+    maker.publish("/queue/new.1", "hello", receipt="r", a="1")
+    assert maker.receipts() == ["r"]
+    assert "cannot read the new queue new.1" in refused(clients[2])
+    maker.publish("/queue/new.1", "again", a="0")
+    assert (clients[0].bodies(), clients[1].bodies()) == (["again"], ["hello"])
