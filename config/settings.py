@@ -164,6 +164,10 @@ class BrokerSettings(Record):
     """Topics of one virtual host that one user has made since the start."""
     pattern_subscriptions_max: SomeCount = 1_000_000
     """Subscriptions by pattern of one virtual host: each is asked about every new destination."""
+    consumers_max: SomeCount = 1_000_000
+    """Consumers of one virtual host: a subscription has one in each queue that it reads."""
+    consumers_per_user_max: SomeCount = 1_000_000
+    """Consumers of one virtual host that one user's subscriptions have."""
     work_portion: SomeCount = 1000
     """Items of a job (a purge, a wide subscription) before everybody else gets their turn."""
     work_portion_ms: Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False), NUMBER] = 5.0

@@ -5,8 +5,9 @@ reads, a consumer. All its topics share one consumer. With a pattern the subscri
 destinations that are made later. The host calls `attach` for queues and `listen` for topics, if the
 user may read them.
 
-A queue may refuse a subscription, for it has selectors enough already. Then the subscription is not
-left to miss messages: it ends, and its client is told why.
+Each consumer in a queue counts (`core.host.counts`), from `attach` until it is let go. A
+subscription may be unable to read a queue that it must read: its user has too many consumers, or
+the queue refuses it. Then it is not left to miss messages: it ends, and its client is told why.
 
 A `Durable` subscription is a queue that listens to topics on behalf of clients that come and go.
 Its name is global in the virtual host, so clients that use the same name share its messages. A
@@ -73,10 +74,14 @@ class Subscription:
         """Begin to read from a queue, if it does not yet; raises RefusedError if it may not."""
         if queue in self.consumers:
             return
+        host = self.session.host
+        user = self.session.identity.name
+        host.consumers.check(user, host.policies.broker)
         consumer = self.make()
         consumer.name = self.name
         queue.join(consumer, now)
         self.consumers[queue] = consumer
+        host.consumers.add(user)
 
     def listen(self, topic: Topic, buffer_size: int, clock: Clock) -> None:
         """Begin to hear a topic."""
@@ -126,6 +131,8 @@ class Subscription:
             yield 1
         for source in list(self.consumers):
             consumer = self.consumers.pop(source)
+            if source is not self.feed:
+                self.session.host.consumers.discard(self.session.identity.name)
             if consumer.queue is not None:  # else the queue is gone
                 yield from source.leaving(consumer, now, counted=counted)
             yield 1

@@ -17,6 +17,7 @@ from covey.core.errors import RefusedError
 from covey.core.events.event import EventKind, EventSink
 from covey.core.host.attachment import Introduce, Sweep, Welcome
 from covey.core.host.audience import Audience
+from covey.core.host.counts import Consumers, Made
 from covey.core.host.fan_out import FanOuts
 from covey.core.host.feed import Binding
 from covey.core.host.queue_factory import QueueFactory
@@ -38,46 +39,6 @@ from covey.core.storage.store import DURABLE, QUEUE
 TOPIC_UNUSED_S: Final = QueueSettings().auto_delete_after_s
 
 
-class Made:
-    """Who has made how many of the destinations of one kind, since the start."""
-
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
-        self._maker: dict[str, str] = {}  # by the destination's name
-        self._counts: dict[str, int] = {}  # by the user's name
-
-    def check(self, count: int, maker: str, most: int, own_most: int) -> None:
-        """Raise RefusedError if there are too many for one more, in all or of this maker.
-
-        What the broker itself makes (at a start, a dead-letter queue) is never refused.
-        """
-        if maker and count >= most:
-            raise RefusedError(
-                f"there are {count} {self.kind} already, the most that {self.kind}_max allows",
-                "limit",
-            )
-        if maker and self._counts.get(maker, 0) >= own_most:
-            raise RefusedError(
-                f"user {maker} has made {own_most} {self.kind} already, the most that"
-                f" {self.kind}_per_user_max allows",
-                "limit",
-            )
-
-    def add(self, name: str, maker: str) -> None:
-        """Count a destination for its maker; "" is the broker itself."""
-        if maker:
-            self._maker[name] = maker
-            self._counts[maker] = self._counts.get(maker, 0) + 1
-
-    def discard(self, name: str) -> None:
-        """Count a destination no more."""
-        maker = self._maker.pop(name, "")
-        if maker:
-            self._counts[maker] -= 1
-            if not self._counts[maker]:
-                del self._counts[maker]
-
-
 class VirtualHost:
     """The destinations that clients of one host name share."""
 
@@ -96,6 +57,7 @@ class VirtualHost:
         self.sweeping: Sweep | None = None
         self.made_queues = Made("queues")
         self.made_topics = Made("topics")
+        self.consumers = Consumers()
         self.patterns = 0  # subscriptions by pattern
         self.outdated: dict[Queue, None] = {}  # queues that have yet to take the policy of a reload
         self.notes: list[str] = []  # what the last reload could not change, and why

@@ -40,7 +40,7 @@ Attributes = dict[str, Plain]
 ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
     "broker": (
         "name", "type", "host", "hosts", "connections", "queues", "topics", "subscriptions",
-        "messages", "bytes", "auto_create", "alarm", "damages", "build", "host_names",
+        "consumers", "messages", "bytes", "auto_create", "alarm", "damages", "build", "host_names",
     ),
     "queue": (
         "name", "type", "messages", "bytes", "unsettled", "consumers", "browsers", "groups",
@@ -100,6 +100,7 @@ def broker(broker: Broker, host: VirtualHost) -> Attributes:
         "queues": len(host.queues),
         "topics": len(host.topics),
         "subscriptions": len(host.durables),
+        "consumers": host.consumers.count,
         "messages": sum(queue.state.index.count for queue in holding),
         "bytes": sum(queue.size for queue in holding),
         "auto_create": broker.limits.auto_create,

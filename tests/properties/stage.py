@@ -22,6 +22,7 @@ from covey.core.security.users import Users
 from covey.protocols.amqp.engine import AmqpEngine
 from covey.protocols.engine import Engine
 from covey.protocols.stomp.engine import StompEngine
+from tests.core.host.counted import check_counts
 
 NOW_S: Final = 1000.0
 WALL_MS: Final = 1_700_000_000_000
@@ -142,6 +143,7 @@ class Stage:
         for _ in range(TURNS_MAX):
             self.broker.run(NOW_S)
             if not any([seat.work() for seat in self.seats]) and not self.broker.turns.is_any_dirty:
+                check_counts(self.broker)
                 return
         raise AssertionError("the stage is never quiet")
 

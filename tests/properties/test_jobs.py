@@ -25,6 +25,7 @@ from covey.core.model.consumer import Consumer, Window
 from covey.core.model.entry import GONE, STATE_NAMES, Entry, Outcome
 from covey.core.queue.acceptance import Acceptance
 from tests.core.double import Person, Room, letter, places
+from tests.core.host.counted import check_counts
 from tests.core.storage.sqlite.support import ADMIN
 from tests.core.support import selector_of
 from tests.doubles import Reader
@@ -79,7 +80,9 @@ class House(Room):
     def finish(self) -> None:
         self.broker.go_on(self.now)
         while self.broker.jobs.is_any or self.broker.turns.is_any_dirty:
+            check_counts(self.broker)
             self.broker.go_on(self.now)
+        check_counts(self.broker)
 
     def found(self) -> dict[str, Held]:
         """Tell what every queue holds, in order."""
@@ -267,7 +270,9 @@ class Hall(Room):
     def finish(self) -> None:
         self.broker.go_on(self.now)
         while self.broker.jobs.is_any or self.broker.turns.is_any_dirty:
+            check_counts(self.broker)
             self.broker.go_on(self.now)
+        check_counts(self.broker)
 
     def heard(self) -> tuple[list[tuple[str, list[str]]], list[list[str]]]:
         """Tell what those have that were always there, with their wishes; and what others have."""
