@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from covey.core.jobs.job import WAIT, Job, Steps
 from covey.core.management.describe import Attributes, Plain
 from covey.core.model.entry import GONE, STATE_NAMES, STORING, Entry
-from covey.core.model.message import Neutral
+from covey.core.model.message import ORIGIN_NUMBERS, Neutral
 from covey.core.queue.queue import Queue
 from covey.core.selector import Value
 from covey.core.session import Session
@@ -30,7 +30,6 @@ SCANNED_AT_ONCE: Final = 100  # entries of other groups that are skipped in one 
 def describe_message(entry: Entry) -> Attributes:
     """Describe a message whose body is in memory."""
     neutral = entry.content.neutral()
-    origin: dict[str, Plain] = dict(neutral.dead_origin)
     return {
         "seq": entry.seq,
         "message_id": neutral.message_id,
@@ -48,9 +47,17 @@ def describe_message(entry: Entry) -> Attributes:
         "subject": neutral.subject,
         "user_id": neutral.user_id,
         "dead_reason": neutral.dead_reason,
-        "dead_origin": origin,
+        "dead_origin": _origin(neutral.dead_origin),
         "properties": {name: _plain(value) for name, value in neutral.properties.items()},
         **_content(neutral),
+    }
+
+
+def _origin(fields: Mapping[str, str]) -> dict[str, Plain]:
+    """Return where a dead letter comes from; its numbers are numbers, as everywhere else."""
+    return {
+        name: int(text) if name in ORIGIN_NUMBERS and text.isdecimal() else text
+        for name, text in fields.items()
     }
 
 

@@ -29,6 +29,8 @@ FORGET_RETAINED: Final = 2
 TRACE_PARENT: Final = "traceparent"  # the property that says of which trace a message is part
 TRACE_STATE: Final = "tracestate"
 
+ORIGIN_NUMBERS: Final = ("seq", "count", "time")  # the fields of an `Origin` that are numbers
+
 DEFAULT_PRIORITY: Final = 4  # JMS and AMQP 1.0 section 3.2.1 agree on 4 of 0..9.
 
 
@@ -56,7 +58,7 @@ def origin_of(fields: Mapping[str, str]) -> Origin | None:
     queue = fields.get("queue", "")
     if not queue:
         return None
-    numbers = [fields.get(name, "") for name in ("seq", "count", "time")]
+    numbers = [fields.get(name, "") for name in ORIGIN_NUMBERS]
     seq, count, time_ms = [int(text) if text.isdecimal() else 0 for text in numbers]
     return Origin(queue, fields.get("group", ""), seq, count, time_ms, fields.get("consumer", ""))
 

@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from covey.core.model.message import ORIGIN_NUMBERS
 from covey.protocols.amqp.codec import encoder
 from covey.protocols.amqp.codec.decoder import text_at
 from covey.protocols.amqp.codec.types import skip, span
@@ -154,7 +155,7 @@ def origin_pairs(origin: Mapping[str, str]) -> list[bytes]:
     """
     pairs = []
     for name, text in origin.items():
-        is_number = name in ("seq", "count", "time") and text.isdecimal()
+        is_number = name in ORIGIN_NUMBERS and text.isdecimal()
         value = encoder.ulong(int(text)) if is_number else encoder.string(text)
         if name == "time" and is_number:
             value = encoder.timestamp(int(text))

@@ -151,7 +151,17 @@ def test_a_dead_letter_tells_where_it_comes_from_and_goes_back_there() -> None:
         "covey-dead-time": str(world.wall_ms),
         "covey-dead-consumer": "worker-7/s",
     }
-    assert admin_of(world).read("group", "dead/k", world.now)["messages"] == 1
+    admin = admin_of(world)
+    assert admin.read("group", "dead/k", world.now)["messages"] == 1
+    (shown,) = transfers.look(admin, "dead", world.now, numbers=[1]).found
+    assert shown["dead_origin"] == {
+        "queue": "q",
+        "group": "k",
+        "seq": 1,
+        "count": 1,
+        "time": world.wall_ms,
+        "consumer": "worker-7/s",
+    }
     dead.lose()
     job = transfers.retry(admin_of(world), "dead", world.now)
     assert job.answer("retried") == {"retried": 1, "held": 0}
