@@ -115,7 +115,7 @@ def complaint(tasks: Iterable[Groups]) -> str:
     more = f" and {len(shared) - SHOWN_MAX:,} more" if len(shared) > SHOWN_MAX else ""
     return (
         f"groups were sent by more than one task, so their order is not kept: {names}{more}. Bring"
-        " each group into one partition: covey.pipeline.sink.in_groups(frame)"
+        " each group into one partition: covey.pipeline.datasource.sink.in_groups(frame)"
     )
 
 

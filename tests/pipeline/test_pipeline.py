@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import signal
 import sys
 from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,6 +29,17 @@ from tests.e2e.support import BrokerProcess
 from tests.e2e.support import broker as broker
 from tests.pipeline.queues import at
 from tests.pipeline.support import log_in, tell
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_every_name_of_ours_in_texts_and_pages_can_be_imported() -> None:
+    places = [*(ROOT / "pipeline").rglob("*.py"), *(ROOT / "docs").glob("*.md")]
+    texts = [place.read_text() for place in places]
+    names = {name for text in texts for name in re.findall(r"covey\.pipeline(?:\.[a-z_]+)+", text)}
+    assert len(names) > 20
+    for name in sorted(names):
+        resolve_name(name)  # else it raises
 
 
 def test_help_lists_every_job(capsys: pytest.CaptureFixture[str]) -> None:
