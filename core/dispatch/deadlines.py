@@ -22,7 +22,7 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 from typing import Final
 
-from covey.core.model.consumer import Consumer
+from covey.core.model.consumer import NO_CLOCKS, Consumer
 from covey.core.model.entry import Entry
 
 SETTLED_SPARED: Final = 64  # the clocks of so few settled messages are not worth a walk
@@ -50,6 +50,8 @@ class Deadlines:
     def delivered(self, consumer: Consumer, seq: int, now: float) -> None:
         """Start the clock of a message that goes to a consumer with a deadline."""
         clocks = consumer.clocks
+        if clocks is NO_CLOCKS:
+            clocks = consumer.clocks = {}
         clocks[seq] = now
         if len(clocks) > 2 * len(consumer.unsettled) + SETTLED_SPARED:
             held = consumer.unsettled

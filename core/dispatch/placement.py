@@ -152,7 +152,7 @@ class Placement:
         if owner is consumer:
             return
         if owner is not None:
-            owner.lanes.discard(lane)
+            owner.lanes.pop(lane, None)
             if len(owner.lanes) < owner.line_load:
                 state.lightened[owner] = None
             if state.events is not None:
@@ -162,7 +162,7 @@ class Placement:
         lane.owner = consumer
         lane.is_fresh = False
         if consumer is not None:
-            consumer.lanes.add(lane)
+            consumer.lanes[lane] = None
             lane.owned_since = state.now
             if state.events is not None:
                 state.record(ASSIGN, lane.name, consumer.id, 0)
@@ -276,7 +276,7 @@ class Placement:
         if owner is not None:
             # The lane ends, not the ownership: a sticky strategy still remembers it, so the
             # owner gets no notice.
-            owner.lanes.discard(lane)
+            owner.lanes.pop(lane, None)
             lane.owner = None
             if len(owner.lanes) < owner.line_load:
                 state.lightened[owner] = None

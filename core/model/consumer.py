@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 
 TOLD_AT_A_TIME: Final = 32  # so many consumers hear at once that their window has opened
+NO_CLOCKS: Final[dict[int, float]] = {}  # shared by all that need none, and never changed
 CREDIT_MAX: Final = 2**53  # far above any real window: sums stay exact integers everywhere
 
 
@@ -105,7 +106,56 @@ class Window:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Consumer(ABC):
-    """A reader: what it wants, what it holds, and where it stands in its queue's lists."""
+    """A reader: what it wants, what it holds, and where it stands in its queue's lists.
+
+    A subscription by pattern may have tens of thousands. So nothing is made ahead that can be made
+    when it is needed.
+    """
+
+    __slots__ = (
+        "browse_ends",
+        "client_id",
+        "clock_from",
+        "clocks",
+        "cursor",
+        "deadline_asked",
+        "deadline_s",
+        "delivered",
+        "from_seq",
+        "group",
+        "group_asked",
+        "heeds_holders",
+        "id",
+        "is_barred",
+        "is_browser",
+        "is_exclusive",
+        "is_gone",
+        "is_no_local",
+        "is_overdue",
+        "is_presettled",
+        "is_retiring",
+        "is_timed",
+        "joined_at",
+        "lanes",
+        "last_assigned",
+        "line_load",
+        "name",
+        "places",
+        "priority",
+        "queue",
+        "read_ahead",
+        "ready",
+        "sees_acquired",
+        "selector",
+        "served",
+        "session",
+        "unsettled",
+        "unsettled_max",
+        "view",
+        "wants_revoked",
+        "weight",
+        "window",
+    )
 
     def __init__(self, session: Session, window: Window) -> None:
         self.id = 0  # given by the queue when it joins
@@ -136,14 +186,14 @@ class Consumer(ABC):
         # Kept by the queue.
         self.view: View | None = None
         self.unsettled: dict[int, Entry] = {}
-        self.lanes: set[Lane] = set()
+        self.lanes: dict[Lane, None] = {}  # those it owns, as an ordered set
         self.group = ""  # the group it has claimed
         self.ready: list[int] = []  # heap: heads only this consumer may take
         self.is_gone = False
         self.is_overdue = False  # it held a message for too long: it gets none until it settles one
         self.is_barred = False  # gone or overdue
         self.deadline_s = 0.0  # how long it may hold a message; 0 = for ever
-        self.clocks: dict[int, float] = {}  # when it got which message, if it has a deadline
+        self.clocks = NO_CLOCKS  # when it got which message; its own once it has a deadline
         self.clock_from = 0.0  # when it last settled something
         self.is_timed = False  # it is in the heap of its queue's `Deadlines`
         self.is_retiring = False  # keeps its groups until they are empty, takes no new ones

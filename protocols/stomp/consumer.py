@@ -37,15 +37,41 @@ V1_2: Final = Version.V1_2
 class StompConsumer(Consumer):
     """Reads one queue, or topics, for one subscription."""
 
+    __slots__ = (
+        "asked",
+        "engine",
+        "frames",
+        "holding",
+        "id_prefix",
+        "is_credited_by_ack",
+        "is_held_by_number",
+        "is_older",
+        "is_only_credited",
+        "is_settled_alone",
+        "keeps_ids",
+        "pattern",
+        "pattern_form",
+        "pattern_lane",
+        "reads_many",
+        "stomp_session",
+        "tracks",
+        "translated",
+        "version",
+    )
+
     def __init__(
         self,
         session: StompSession,
         asked: SubscribeHeaders,
         window: Window,
+        frames: MessageFrames,
         *,
         reads_many: bool = False,
     ) -> None:
-        """Read for a subscription; `reads_many`: its destination stands for several places."""
+        """Read for a subscription, with the writer of its frames.
+
+        `reads_many`: its destination stands for several places.
+        """
         super().__init__(session.core, window)
         engine = session.engine
         self.engine = engine
@@ -53,12 +79,7 @@ class StompConsumer(Consumer):
         self.asked = asked
         version = session.version
         self.version = version
-        self.frames = MessageFrames(
-            asked.shown_id,
-            version,
-            seq_name=asked.include_seq,
-            counter_name=engine.settings.add_redeliveries_header or "",
-        )
+        self.frames = frames
         self.tracks = asked.ack is not AckMode.AUTO or asked.credit.is_explicit
         self.is_older = version is not V1_2
         self.holding = session.holding

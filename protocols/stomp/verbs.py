@@ -213,9 +213,15 @@ def _make_subscription(
     is_automatic = asked.ack is AckMode.AUTO and not credit.is_explicit
     window = Window(credit.count, credit.size, is_automatic=is_automatic)
     window.is_paused = True
+    frames = MessageFrames(
+        asked.shown_id,
+        session.version,
+        seq_name=asked.include_seq,
+        counter_name=session.engine.settings.add_redeliveries_header or "",
+    )
 
     def make() -> Consumer:
-        return StompConsumer(session, asked, window, reads_many=reads_many)
+        return StompConsumer(session, asked, window, frames, reads_many=reads_many)
 
     subscription = Subscription(session.core, asked.id, window, make)
     subscription.lost = partial(session.engine.fail_later, receipt=None)

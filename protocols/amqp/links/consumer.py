@@ -85,6 +85,14 @@ def render(
 class AmqpConsumer(Consumer):
     """Reads one queue, or topics, for one link."""
 
+    __slots__ = (
+        "engine",
+        "first_property",
+        "is_usual",
+        "link",
+        "names_user",
+    )
+
     def __init__(self, link: OutgoingLink, *, selector: Selector | None, is_browser: bool) -> None:
         super().__init__(link.session, link.window)
         self.link = link

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from covey.groups.strategies.consistent_hash import (
+    COMING_MAX,
     OWNERS_KEPT,
     POINTS_APOLLO,
     POINTS_MAX,
@@ -284,3 +285,25 @@ def test_consumers_that_come_and_go_leave_no_points_though_nobody_looks() -> Non
         ring.remove(consumer)
     assert len(ring._points) < 500  # `len(ring)` would look
     assert len(ring) == 10
+
+
+def test_a_ring_that_nobody_looks_at_has_no_points_of_its_first_consumers() -> None:
+    ring = ring_of(dict.fromkeys(range(1, COMING_MAX + 1), 100))
+    assert (len(ring), len(ring._points)) == (100 * COMING_MAX, 0)
+    ring.remove(3)
+    found = {ring.find(key) for key in KEYS}
+    assert 3 not in found
+    assert (len(found) > 1, len(ring._points)) == (True, len(ring))
+
+
+def test_very_many_that_come_do_not_leave_all_their_work_to_who_looks_first() -> None:
+    ring = ring_of(dict.fromkeys(range(1, 1_000), 10))
+    assert len(ring._points) >= 10 * (999 - COMING_MAX)
+
+
+def test_rings_of_many_queues_share_the_numbers_of_their_points() -> None:
+    rings = [ring_of({1: 100, 2: 100}) for _ in range(2)]
+    for ring in rings:
+        ring.find("IBM")
+    ours, theirs = [set(map(id, ring._points)) for ring in rings]
+    assert ours == theirs

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import proton
 import pytest
 
@@ -314,3 +316,18 @@ def test_an_empty_body_has_a_length_too(
     world.connect().send("SEND", {"destination": destination, **headers})
     message = client.take()
     assert (message["content-length"], message.body) == ("0", b"")
+
+
+def test_a_consumer_of_a_wide_subscription_is_small() -> None:
+    world = World()
+    for number in range(200):
+        world.broker.host.queue(f"many.{number}")
+    client = world.connect()
+    client.subscribe("/queue/many.*", "first")  # what is made once for each queue
+    tracemalloc.start()
+    for number in range(5):
+        client.subscribe("/queue/many.*", str(number))
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert world.broker.host.consumers.count == 1200
+    assert size / 1000 < 1800
