@@ -218,10 +218,9 @@ def advance(task: Task, *, is_quiet: bool = False) -> int:
         "part",
         F.col("detail").alias("state"),
     )
-    numbers = {one.number: one.host for one in result.histories}
     given = placed(events, result.histories).where(kind_is(EventKind.ENQUEUE, EventKind.RECOVER))
     highest = given.groupBy("history", F.substring_index("queue", HOST_MARK, -1)).agg(F.max("seq"))
-    known = {f"{numbers[row[0]]}/{row[1]}": row[2] + 1 for row in highest.collect()}
+    known = {f"{row[0]}/{row[1]}": row[2] + 1 for row in highest.collect()}
     state.figures = result.figures
     state.is_cut = period_of(options).until is not None
     state.given |= {name: max(at, state.given.get(name, 0)) for name, at in known.items()}

@@ -72,7 +72,7 @@ class Book:
     is_incremental: bool = False  # later calls go on: save the groups' states
     settled: dict[int, int] = field(default_factory=dict)
     """By history: the position before which all that must follow is in the log by now."""
-    known: dict[str, int] = field(default_factory=dict)  # by queue: numbers given before
+    known: dict[str, int] = field(default_factory=dict)  # by history/queue: above all numbers
 
 
 class Judge:
@@ -131,7 +131,7 @@ class Judge:
         story = self.queues.get((history, name))
         if story is None:
             known = self.book.histories[history]
-            given = self.book.known.get(f"{known.host}/{name}", 0)
+            given = self.book.known.get(f"{history}/{name}", 0)
             story = self.queues[history, name] = Story(
                 known, given, goes_on=self.book.is_incremental
             )

@@ -36,7 +36,7 @@ from covey.pipeline.event_log.reader import LogFile
 from covey.pipeline.places import Place, put_text, remove, url_of
 
 FILE: Final = "state.json"
-VERSION: Final = 2
+VERSION: Final = 3
 GROUPS: Final = "history int, name string, group_id string, part int, state string"
 QUEUES: Final = (
     "history int, name string, group_id string, pos long, kind int, consumer long, seq long"
@@ -51,7 +51,7 @@ class State:
     number: int = 0
     figures: LogFigures = field(default_factory=lambda: LogFigures([], [], 0, {}, [], {}, {}))
     numbers: Numbers = field(default_factory=lambda: Numbers({}, {}))
-    given: dict[str, int] = field(default_factory=dict)  # by host/queue: above all numbers so far
+    given: dict[str, int] = field(default_factory=dict)  # by history/queue: above all numbers
     is_cut: bool = False  # `--until` may have left out a part of a file
 
     def ends(self) -> dict[str, int]:

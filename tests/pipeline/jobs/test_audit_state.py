@@ -70,10 +70,40 @@ def test_queues_that_came_and_went_leave_nothing(spark: SparkSession, tmp_path: 
         code, said = run_job(spark, JOB, **options, out=tmp_path / "out")
         assert code == 0, said
         state = json.loads((tmp_path / "state/state.json").read_text())
-        assert list(state["given"]) == ["/lasting"]
+        assert list(state["given"]) == ["0/lasting"]
         assert list(state["policies"]) == ["lasting"]
         (queues,) = (tmp_path / "state").glob("queues-*")
         assert pq.read_table(queues).num_rows == 0
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_brokers_that_log_into_one_place_give_numbers_of_their_own(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    options = {"input": str(tmp_path / "log"), "state": str(tmp_path / "state")}
+    logs = {run: log_in(tmp_path / "log", run) for run in ("long", "short")}
+    given = {"long": 0, "short": 0}
+    queues = [f"q{number}" for number in range(8)]
+    for log in logs.values():
+        log.start()
+        for queue in queues:
+            tell(log, queue, "", "join 7")
+    for day in range(2):
+        for run, count in (("long", 9), ("short", 2)):
+            for seq in range(given[run] + 1, given[run] + count + 1):
+                for queue in queues:
+                    tell(logs[run], queue, f"g{day}", f"in {seq}, out {seq} to 7")
+            given[run] += count
+            logs[run].close()
+        code, said = run_job(spark, JOB, **options, out=tmp_path / "out")
+        assert code == 0, (day, said)
+    for queue in queues:
+        tell(logs["long"], queue, "new", "in 18")
+    logs["long"].close()
+    code, said = run_job(spark, JOB, **options, out=tmp_path / "out")
+    assert (code, "BROKEN: 8 duplicate" in said) == (1, True), said
 
 
 @pytest.mark.spark
