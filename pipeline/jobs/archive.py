@@ -3,7 +3,8 @@
     DIR/messages      queue=.../day=.../*.parquet; read it with Spark, which ignores files of
                       batches that were not finished (`_spark_metadata` lists the valid files)
     DIR/checkpoint    how far the job is: call it again with the same DIR and it goes on there
-    DIR/totals.json   the figures of each queue so far, so that only new files need counting
+    DIR/totals.json   the figures of each queue so far, so that only new files need counting; and
+                      the format, which must stay the same
     DIR/archive.html  the report
 
 `--format delta` (or another format that the session knows) and `--table NAME` write a table
@@ -49,6 +50,7 @@ BATCH_ROWS: Final = 200_000  # so that a batch is written, or repeated, quickly
 QUEUES_SHOWN: Final = 50
 PARQUET: Final = "parquet"
 TOTALS: Final = "totals.json"
+FORM: Final = ("format", "table")
 FIGURES: Final = ("messages", "size", "first", "last", "groups")
 ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 LOOK_EVERY_S: Final = 1
@@ -85,6 +87,7 @@ def run(task: Task) -> int:
     task.progress.step(f"archiving {address.destination}")
     try:
         with alone(out):
+            keep_form(task.options)
             _wait(start(task, options))
     except PySparkException as error:
         raise PipelineError(one_line(error)) from error
@@ -128,6 +131,27 @@ def alone(out: Place) -> Iterator[None]:
         except BlockingIOError:
             raise PipelineError(f"--out {out}: another archive is at work in it") from None
         yield
+
+
+def keep_form(options: Namespace) -> None:
+    """Note the format and the table; raises PipelineError if the archive was begun with others.
+
+    All calls share a checkpoint. So another table would get only what the first has not.
+    """
+    out: Place = options.out
+    wanted = {name: getattr(options, name) for name in FORM}
+    known = totals_of(out)
+    begun = {name: known.get(name, wanted[name]) for name in FORM}
+    if begun != wanted:
+        said = " ".join(f"--{name} {text}" for name, text in begun.items() if text)
+        raise PipelineError(f"--out {out}: what is there was begun with {said}; name another --out")
+    put_text(out / TOTALS, json.dumps({"queues": {}, **known, **wanted}))
+
+
+def totals_of(out: Place) -> dict[str, Any]:
+    """Return what `totals.json` has; empty if it is not there."""
+    file = out / TOTALS
+    return json.loads(file.read_text()) if file.exists() else {}
 
 
 def given_options(texts: Iterable[str]) -> dict[str, str]:
@@ -187,14 +211,24 @@ def _wait(query: StreamingQuery) -> None:
 
 
 def archived(spark: SparkSession, out: Place) -> DataFrame:
-    """Return all messages that were ever archived into a directory."""
+    """Return all messages that were ever archived into a directory, or into its table."""
     place = out / "messages"
+    form = totals_of(out)
+    if form.get("table") or form.get("format", PARQUET) != PARQUET:
+        return _table(spark, place, form["format"], form["table"])
     if isinstance(place, Path):
         place.mkdir(parents=True, exist_ok=True)
-    return spark.read.schema(_schema()).parquet(url_of(place))
+    return spark.read.schema(stored_columns()).parquet(url_of(place))
 
 
-def _schema() -> str:
+def _table(spark: SparkSession, place: Place, format_name: str, table: str) -> DataFrame:
+    if table:
+        return spark.read.table(table)
+    return spark.read.format(format_name).load(url_of(place))
+
+
+def stored_columns() -> str:
+    """Return the columns of an archive as SQL has them."""
     columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in SCHEMA)
     return f"{columns}, day date"
 
@@ -202,15 +236,14 @@ def _schema() -> str:
 def count_new(task: Task) -> tuple[int, int]:
     """Count the messages since the last call; return that number and the total."""
     out = task.options.out
-    file = out / TOTALS
-    known: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
+    known = totals_of(out)
     queues: dict[str, dict[str, Any]] = known.get("queues", {})
     before = sum(one["messages"] for one in queues.values())
     new, seen = new_rows(task, known)
     if new is not None:
         for row in summed(new).collect():
             queues[row.queue] = added(queues.get(row.queue), row)
-    put_text(file, json.dumps({"queues": queues, **seen}))
+    put_text(out / TOTALS, json.dumps({**known, "queues": queues, **seen}))
     total = sum(one["messages"] for one in queues.values())
     show(queues, total, out, str(task.options.table or out / "messages"))
     return total - before, total
@@ -224,10 +257,7 @@ def new_rows(task: Task, known: dict[str, Any]) -> tuple[DataFrame | None, dict[
     """
     spark, out, options = task.spark, task.options.out, task.options
     if options.table or options.format != PARQUET or not isinstance(out, Path):
-        if options.table:
-            rows = spark.read.table(options.table)
-        else:
-            rows = spark.read.format(options.format).load(url_of(out / "messages"))
+        rows = _table(spark, out / "messages", options.format, options.table)
         lasts = {name: one["last"] for name, one in known.get("queues", {}).items()}
         if lasts:
             pairs = [F.lit(item) for pair in lasts.items() for item in pair]
@@ -237,7 +267,7 @@ def new_rows(task: Task, known: dict[str, Any]) -> tuple[DataFrame | None, dict[
     files, last = finished_files(out / "messages", known.get("batch", -1))
     if not files:
         return None, {"batch": last}
-    reader = spark.read.schema(_schema()).option("basePath", url_of(out / "messages"))
+    reader = spark.read.schema(stored_columns()).option("basePath", url_of(out / "messages"))
     return reader.parquet(*files), {"batch": last}
 
 

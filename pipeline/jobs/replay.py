@@ -56,7 +56,7 @@ from covey.pipeline.event_log.reader import (
     read_log,
 )
 from covey.pipeline.job import Job, Task
-from covey.pipeline.jobs.archive import archived
+from covey.pipeline.jobs.archive import TOTALS, archived
 from covey.pipeline.places import place_of
 from covey.pipeline.report import Report
 from covey.pipeline.spark import parallelism
@@ -173,7 +173,7 @@ IS_DURABLE: Final = f"(startswith(queue, '{DURABLE_PREFIX}') or startswith(queue
 
 def check(options: Namespace) -> None:
     """Check the record and the options, and log in to the broker once."""
-    if options.table or not is_archive(options.input):
+    if options.table or not (is_remote(options.input) or is_archive(options.input)):
         check_input(options)
     if not 0 <= options.speed < inf:
         raise PipelineError(f"--speed {options.speed}: 0 or a number above it is meant")
@@ -247,7 +247,7 @@ def send_all(
 
 def arrivals(spark: SparkSession, options: Namespace) -> DataFrame:
     """Return the recorded messages, one row each; `place` orders those with equal times."""
-    if not options.table and is_archive(options.input):
+    if not options.table and is_archive(options.input, spark):
         return (
             period_of(options)
             .cut(archived(spark, place_of(options.input)))
@@ -291,9 +291,11 @@ def places_of(
     return found
 
 
-def is_archive(place: str) -> bool:
-    """Return True if `covey-pipeline archive` has written there."""
-    return not is_remote(place) and (local(place) / "messages").is_dir()
+def is_archive(place: str, spark: SparkSession | None = None) -> bool:
+    """Return True if `covey-pipeline archive` has written there; a place elsewhere needs Spark."""
+    if is_remote(place):
+        return hasattr(spark, "_jvm") and (place_of(place) / TOTALS).exists()
+    return bool(place) and any((local(place) / name).exists() for name in (TOTALS, "messages"))
 
 
 def _sentence(done: list[Row], left_out: int) -> str:

@@ -17,7 +17,14 @@ from pyspark.sql import SparkSession
 
 import covey
 from covey.pipeline.errors import PipelineError
-from covey.pipeline.jobs.archive import JOB, alone, archived, finished_files, given_options
+from covey.pipeline.jobs.archive import (
+    JOB,
+    alone,
+    archived,
+    finished_files,
+    given_options,
+    stored_columns,
+)
 from tests.e2e.support import BrokerProcess
 from tests.e2e.support import broker as broker
 from tests.pipeline.queues import at, client_of, figures_of, fill
@@ -175,3 +182,25 @@ def test_a_hundred_batches_and_more_are_all_counted(
     _, said = run_job(spark, JOB, input=address, out=tmp_path, **options)
     assert said.startswith("archive: 4 messages now, 40 in all, in ")
     assert json.loads((tmp_path / "totals.json").read_text())["queues"]["many"]["last"] == 40
+
+
+@pytest.mark.parametrize("form", ["format", "table"])
+def test_another_format_or_a_table_is_written_counted_and_read_again(
+    spark: SparkSession, broker: BrokerProcess, tmp_path: Path, form: str
+) -> None:
+    options: dict[str, str] = {"format": "orc"} if form == "format" else {"table": "kept"}
+    place = f"using parquet partitioned by (queue, day) location '{tmp_path}/table'"
+    if form == "table":
+        spark.sql(f"create table kept ({stored_columns()}) {place}")
+    given = {"input": f"covey://{at(broker)}/{form}", "out": tmp_path / "out", "batch_rows": 7}
+    try:
+        for number in range(2):
+            fill(broker, form, 20, first=1 + 20 * number)
+            _, said = run_job(spark, JOB, **given, **options)
+            assert said.startswith(f"archive: 20 messages now, {20 + 20 * number} in all, in ")
+        rows = archived(spark, tmp_path / "out").collect()
+        assert sorted(int(row.value) for row in rows) == list(range(1, 41))
+        with pytest.raises(PipelineError, match=f"was begun with .*--{form} "):
+            run_job(spark, JOB, **given, format="parquet" if form == "format" else "orc")
+    finally:
+        spark.sql("drop table if exists kept")
