@@ -66,6 +66,17 @@ class RemotePlace:
         system, path = self._system()
         return bool(system.exists(path))
 
+    def children(self) -> list[RemotePlace]:
+        """Return what is in a directory."""
+        system, path = self._system()
+        return [self / one.getPath().getName() for one in system.listStatus(path)]
+
+    def move(self, to: RemotePlace) -> None:
+        """Give a file another name on the same file system."""
+        system, path = self._system()
+        if not system.rename(path, to._system()[1]):
+            raise PipelineError(f"{self}: it cannot be moved to {to}")
+
     def _system(self) -> tuple[Any, Any]:
         jvm = _jvm()
         path = jvm.org.apache.hadoop.fs.Path(self.url)

@@ -31,12 +31,12 @@ from pyarrow import fs
 from covey.pipeline.errors import PipelineError
 from covey.pipeline.event_log.reader import (
     ALWAYS,
-    HIDDEN,
     HOUR,
     HOUR_LENGTH,
     NAME,
     LogFile,
     Period,
+    named_file,
     without_replaced,
 )
 from covey.pipeline.event_log.schema import ARROW_SCHEMA
@@ -82,9 +82,8 @@ def stored_files(system: fs.FileSystem, path: str) -> tuple[list[Stored], list[s
     found: list[Stored] = []
     unfinished: list[str] = []
     for info in system.get_file_info(fs.FileSelector(path, recursive=True)):
-        named = NAME.fullmatch(info.base_name)
-        if info.type == fs.FileType.File and named and not info.base_name.startswith(HIDDEN):
-            file = LogFile(info.path, named[1], int(named[2]), int(named[3] or 0))
+        file = named_file(info.path)
+        if info.type == fs.FileType.File and file.run:
             found.append(Stored(file, info.size, info.mtime.astimezone(UTC)))
         elif UNFINISHED.fullmatch(info.base_name):
             if datetime.now(UTC) - info.mtime.astimezone(UTC) > UNFINISHED_FOR:
@@ -162,17 +161,21 @@ def _time(one: Stored) -> datetime:
 
 def merge(system: fs.FileSystem, paths: list[str]) -> str:
     """Write files of one run, in the order of their events, into one; return its path."""
-    first_name = NAME.fullmatch(PurePosixPath(paths[0]).name)
-    assert first_name is not None, paths[0]
     folder = PurePosixPath(paths[0]).parent
-    last_eid = _last_eid(system, paths[-1])
-    name = f"events-{first_name[1]}-{first_name[2]}-{last_eid:016d}.parquet"
+    name = merged_name(paths[0], _last_eid(system, paths[-1]))
     unfinished = str(folder / f"_{name}.part")
     with system.open_output_stream(unfinished) as out, open_parquet(out) as writer:
         for table in _row_groups(system, paths):
             writer.write_table(table)
     system.move(unfinished, str(folder / name))
     return str(folder / name)
+
+
+def merged_name(first: str, last_eid: int) -> str:
+    """Name the file that replaces those from a file on, up to an event."""
+    found = NAME.fullmatch(PurePosixPath(first).name)
+    assert found is not None, first
+    return f"events-{found[1]}-{found[2]}-{last_eid:016d}.parquet"
 
 
 def _row_groups(system: fs.FileSystem, paths: list[str]) -> Iterator[pa.Table]:

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import re
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow import fs
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -171,16 +171,17 @@ def find_files(spark: SparkSession, place: str, period: Period = ALWAYS) -> list
     """Return the files of a log, local or remote; raises PipelineError if there are none."""
     if not is_remote(place):
         return log_files(place, period)
-    listed = (
-        spark.read.format("binaryFile")
-        .option("recursiveFileLookup", "true")
-        .option("pathGlobFilter", "*.parquet")
-    )
     try:
-        rows = listed.load(place).select("path").collect()
+        rows = listed_files(spark, place).select("path").collect()
     except PySparkException as error:
         raise PipelineError(f"--input {place}: {one_line(error)}") from error
     return _chosen(place, [row.path for row in rows], period)
+
+
+def listed_files(spark: SparkSession, place: str) -> DataFrame:
+    """Return the Parquet files below a place of Spark's: path, length, modificationTime."""
+    listed = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
+    return listed.option("pathGlobFilter", "*.parquet").load(place)
 
 
 def log_files(place: str, period: Period = ALWAYS) -> list[LogFile]:
@@ -188,7 +189,7 @@ def log_files(place: str, period: Period = ALWAYS) -> list[LogFile]:
     path = local(place)
     if not path.exists():
         raise PipelineError(f"--input {place}: there is no such file or directory")
-    paths = [path] if path.is_file() else path.rglob("*.parquet")
+    paths = [path] if path.is_file() else _visible(path)
     files = _chosen(place, [str(one) for one in paths], period)
     checked = files if len(files) <= CHECKED_MAX else [*files[:32], *files[-32:]]
     for file in checked:
@@ -196,8 +197,15 @@ def log_files(place: str, period: Period = ALWAYS) -> list[LogFile]:
     return files
 
 
+def _visible(folder: Path) -> Iterator[Path]:
+    """Yield the Parquet files below a folder, but none of a hidden folder, as Spark does."""
+    for path in folder.rglob("*.parquet"):
+        if not any(part.startswith(HIDDEN) for part in path.relative_to(folder).parts):
+            yield path
+
+
 def _chosen(place: str, paths: list[str], period: Period) -> list[LogFile]:
-    found = [_named(path) for path in paths if not Path(path).name.startswith(HIDDEN)]
+    found = [named_file(path) for path in paths if not Path(path).name.startswith(HIDDEN)]
     if not found:
         raise PipelineError(f"--input {place}: there is no finished file of an event log in it")
     files = [file for file in without_replaced(found) if period.admits(file.path)]
@@ -206,7 +214,8 @@ def _chosen(place: str, paths: list[str], period: Period) -> list[LogFile]:
     return files
 
 
-def _named(path: str) -> LogFile:
+def named_file(path: str) -> LogFile:
+    """Return what a file's name tells; without a run if it is not one of an event log's writer."""
     found = NAME.fullmatch(Path(path).name)
     if found is None:
         return LogFile(path, "", 0, 0)
@@ -225,14 +234,6 @@ def without_replaced(files: list[LogFile]) -> list[LogFile]:
         if file.last_eid:
             reached[file.run] = end
     return sorted(kept, key=lambda file: Path(file.path).name)
-
-
-def file_system(place: str) -> tuple[fs.FileSystem, str]:
-    """Return pyarrow's file system of a place, and the path in it."""
-    if is_remote(place):
-        system, path = fs.FileSystem.from_uri(re.sub("^s3[an]:", "s3:", place))
-        return system, path
-    return fs.LocalFileSystem(), str(local(place))
 
 
 def _check(file: str) -> None:

@@ -13,9 +13,10 @@ from __future__ import annotations
 import re
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from fcntl import LOCK_EX, LOCK_NB, flock
-from functools import partial
+from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
@@ -23,8 +24,9 @@ from pyarrow import fs
 from pyspark.sql import SparkSession
 
 from covey.pipeline.errors import PipelineError
+from covey.pipeline.event_log import compaction_remote
 from covey.pipeline.event_log.compaction import Housekeeping, Rules, merge, plan, stored_files
-from covey.pipeline.event_log.reader import file_system, is_remote, local, period_of
+from covey.pipeline.event_log.reader import is_remote, local, period_of
 from covey.pipeline.job import Job, Task
 
 SIZE: Final = "256M"
@@ -62,63 +64,75 @@ def check(options: Namespace) -> None:
 def run(task: Task) -> int:
     """Merge and remove; return 0."""
     options = task.options
-    rules = rules_of(options)
-    system, path = file_system(options.input)
-    lock = None if is_remote(options.input) else (local(options.input) / ".compact.lock").open("w")
-    try:
-        if lock is not None:
-            flock(lock, LOCK_EX | LOCK_NB)
-    except BlockingIOError:
-        raise PipelineError(f"--input {options.input}: another compact is at work in it") from None
-    try:
-        files, unfinished = stored_files(system, path)
-        work = plan(files, rules, datetime.now(UTC))
-        merged = 0
-        if not options.dry_run:
-            task.progress.step(f"merging {sum(map(len, work.merges)):,} files")
-            merged = merge_all(task.spark, options.input, work)
-            remove(system, work, unfinished)
-        else:
-            merged = len(work.merges)
-    finally:
-        if lock is not None:
-            lock.close()
-    task.progress.answer(sentence_of(work, merged, is_dry=options.dry_run))
+    if is_remote(options.input):
+        sentence = compact_remotely(task, options.input)
+    else:
+        with alone(local(options.input)):
+            sentence = compact_here(task, str(local(options.input)))
+    task.progress.answer(sentence)
     return 0
 
 
-def merge_all(spark: SparkSession, place: str, work: Housekeeping) -> int:
-    """Run each merge as a Spark task; return how many new files replace the small ones."""
+@contextmanager
+def alone(log: Path) -> Iterator[None]:
+    """Let only one call at a time work on a log of this machine."""
+    with (log / ".compact.lock").open("w") as lock:  # the system frees it when the process ends
+        try:
+            flock(lock, LOCK_EX | LOCK_NB)
+        except BlockingIOError:
+            raise PipelineError(f"--input {log}: another compact is at work in it") from None
+        yield
+
+
+def compact_here(task: Task, log: str) -> str:
+    """Merge and remove files of this machine, or of one that all workers see; say what was done."""
+    system = fs.LocalFileSystem()
+    files, unfinished = stored_files(system, log)
+    work = plan(files, rules_of(task.options), datetime.now(UTC))
+    if not task.options.dry_run:
+        task.progress.step(f"merging {sum(map(len, work.merges)):,} files")
+        merge_all(task.spark, work)
+        gone = [one.file.path for one in (*work.replaced, *work.outdated)]
+        for path in (*gone, *unfinished):
+            system.delete_file(path)
+    return sentence_of(work, is_dry=task.options.dry_run)
+
+
+def compact_remotely(task: Task, log: str) -> str:
+    """Merge and remove files elsewhere; say what was done."""
+    files = compaction_remote.stored_files(task.spark, log)
+    work = plan(files, rules_of(task.options), datetime.now(UTC))
+    if not task.options.dry_run:
+        task.progress.step(f"merging {sum(map(len, work.merges)):,} files")
+        compaction_remote.merge_all(task.spark, log, work.merges)
+        compaction_remote.remove(work)
+    return sentence_of(work, is_dry=task.options.dry_run)
+
+
+def merge_all(spark: SparkSession, work: Housekeeping) -> None:
+    """Run each merge as a Spark task."""
     if not work.merges:
-        return 0
+        return
     rows = [([one.file.path for one in files],) for files in work.merges]
     asked = spark.createDataFrame(rows, "paths array<string>").repartition(len(rows))
-    return asked.mapInArrow(partial(_merge, place), MERGED_SCHEMA).count()
+    asked.mapInArrow(_merge, MERGED_SCHEMA).count()
 
 
-def _merge(place: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    system, _ = file_system(place)
+def _merge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for paths in batch.column("paths").to_pylist():
-            made = [merge(system, paths)]
+            made = [merge(fs.LocalFileSystem(), paths)]
             yield pa.RecordBatch.from_pydict(
                 {"path": made, "files": pa.array([len(paths)], pa.int32())}
             )
 
 
-def remove(system: fs.FileSystem, work: Housekeeping, unfinished: list[str]) -> None:
-    """Delete files that are replaced, outdated or were never finished."""
-    gone = [one.file.path for one in (*work.replaced, *work.outdated)]
-    for path in (*gone, *unfinished):
-        system.delete_file(path)
-
-
-def sentence_of(work: Housekeeping, merged: int, *, is_dry: bool) -> str:
+def sentence_of(work: Housekeeping, *, is_dry: bool) -> str:
     """Say what was done."""
     small = sum(map(len, work.merges))
     would = "would be " if is_dry else ""
     return (
-        f"compact: {small:,} files {would}merged into {merged:,},"
+        f"compact: {small:,} files {would}merged into {len(work.merges):,},"
         f" {len(work.replaced):,} replaced and {len(work.outdated):,} old ones {would}removed"
     )
 
