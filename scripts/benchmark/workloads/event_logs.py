@@ -10,7 +10,6 @@ What is in memory is one chunk of messages, however long the log is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -50,33 +49,51 @@ class Traffic:
 
 def write_event_log(directory: Path, traffic: Traffic, run: str = "bench") -> int:
     """Write a log; return the number of its events."""
-    directory.mkdir(parents=True, exist_ok=True)
-    writer = Writer(directory, run, traffic.rotate_bytes, traffic.rotate_age_s)
+    log = GrowingLog(directory, traffic, run)
+    log.grow(traffic.messages)
+    return log.end()
+
+
+class GrowingLog:
+    """A log that is written part by part; after each part all of its files are finished."""
+
+    def __init__(self, directory: Path, traffic: Traffic, run: str = "bench") -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._writer = Writer(directory, run, traffic.rotate_bytes, traffic.rotate_age_s)
+        self._maker = _Maker(traffic)
+        self._per_chunk = min(
+            MESSAGES_PER_CHUNK, max(1, int(traffic.messages_per_s * traffic.rotate_age_s))
+        )
+        self._events = 0
+        self._write(_beginning(traffic), _names(traffic))
+
+    def grow(self, messages: int) -> int:
+        """Write the events of some more messages; return the number of all events."""
+        for first in range(0, messages, self._per_chunk):
+            self._write(self._maker.make(min(self._per_chunk, messages - first)))
+        self._writer.finish()
+        return self._events
+
+    def end(self) -> int:
+        """Write what was still to happen; return the number of all events."""
+        rest = self._maker.rest()
+        if len(rest[0]):
+            self._write(rest)
+        self._writer.finish()
+        return self._events
+
+    def _write(self, rows: Rows, names: bytes = b"") -> None:
+        now = float(rows[3][0])
+        self._writer.finish_if_old(now)
+        self._writer.take(1 + self._events, 0, names, Events(*rows), now)
+        self._events += len(rows[0])
+
+
+def _names(traffic: Traffic) -> bytes:
     names = [START, "**", STRATEGY]
     names += [f"{START}queue-{number}" for number in range(traffic.queues)]
     names += [f"group-{number}" for number in range(traffic.groups)]
-    block = b"".join(LENGTH.pack(len(name.encode())) + name.encode() for name in names)
-    eid = 1
-    for rows in _chunks(traffic):
-        now = float(rows[3][0])
-        writer.finish_if_old(now)
-        writer.take(eid, 0, block, Events(*rows), now)
-        eid += len(rows[0])
-        block = b""
-    writer.finish()
-    return eid - 1
-
-
-def _chunks(traffic: Traffic) -> Iterator[Rows]:
-    """Yield the events in their order, chunk by chunk."""
-    yield _beginning(traffic)
-    makers = _Maker(traffic)
-    per_chunk = min(MESSAGES_PER_CHUNK, max(1, int(traffic.messages_per_s * traffic.rotate_age_s)))
-    for first in range(0, traffic.messages, per_chunk):
-        yield makers.make(min(per_chunk, traffic.messages - first))
-    rest = makers.rest()
-    if len(rest[0]):
-        yield rest
+    return b"".join(LENGTH.pack(len(name.encode())) + name.encode() for name in names)
 
 
 def _beginning(traffic: Traffic) -> Rows:

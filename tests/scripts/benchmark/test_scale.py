@@ -56,3 +56,17 @@ def test_a_job_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert "90% in one group, 2 tasks: " in said
     assert "every promise was kept" in said and "worker " in said
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+def test_the_last_day_is_measured_as_the_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["--days", "4", "--events", "3e3", "--hot", "0", "--folder", str(tmp_path)]
+    assert scale.main(given) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert [line.split(",")[1] for line in said[:4]] == [f" day {day}" for day in range(1, 5)]
+    assert all("every promise was kept" in line for line in said[:4])
+    assert said[4].startswith("the state has ")
