@@ -75,9 +75,16 @@ class Audience:
         if self._jobs is not None:
             self._jobs.rouse()
 
-    def listen(self, subscription: Subscription, topic: Topic) -> None:
+    def let_go(self, topic: Topic) -> None:
+        """Let a deleted topic forget its listeners; they hear its name again when it is used."""
+        topic.is_ended = True
+        if not topic.is_held:  # else it is let go of when it has met those under way
+            self._begin(LetGo(self, topic))
+
+    def listen(self, subscription: Subscription, topic: Topic, *, by_name: bool = False) -> None:
         """Let a subscription hear a topic, with the buffer that the topic's policy allows."""
-        subscription.listen(topic, self._buffer_size(subscription, topic), self.clock)
+        size = self._buffer_size(subscription, topic)
+        subscription.listen(topic, size, self.clock, by_name=by_name)
 
     def reconsider(self, subscription: Subscription) -> None:
         """Apply changed policies to a subscription that listens already."""
@@ -123,10 +130,12 @@ class Audience:
         if any(pattern.matches(topic.name) for pattern in durable.patterns):
             self.admit_durable(durable, topic)
 
-    def admit_durable(self, durable: Durable, topic: Topic) -> None:
+    def admit_durable(self, durable: Durable, topic: Topic, *, by_name: bool = False) -> None:
         """Let a durable subscription hear a topic, and first its retained message if it is new."""
-        if topic not in durable.topics:
-            durable.listen(topic)
+        is_new = topic not in durable.topics
+        if is_new or by_name:
+            durable.listen(topic, by_name=by_name)
+        if is_new:
             if topic not in durable.heard_before:
                 topic.offer_retained(durable.binding, self.clock)
 
@@ -138,6 +147,14 @@ class Audience:
         """Let a topic forget its retained message if that has expired."""
         if topic.retained is not None and self.clock.has_passed(topic.retained.expires_ms):
             topic.forget_retained()
+
+    def _begin(self, job: Job) -> None:
+        if self._jobs is not None:
+            self._jobs.begin(job)
+        else:
+            for _ in job.steps():
+                pass
+            job.finish()
 
     def _admit(self, subscription: Subscription, topic: Topic) -> None:
         if topic not in subscription.topics and subscription.may_read(Kind.TOPIC, topic.name):
@@ -195,6 +212,8 @@ class LongMeeting(Job):
     def steps(self) -> Steps:
         """Greet one listener after the other, unless its wishes have changed."""
         for listener in self._listeners:
+            if self._topic.is_ended:
+                return
             if any([pattern.matches(self._topic.name) for pattern in listener.patterns]):
                 self._meeting.greet(listener)
             yield 1
@@ -208,6 +227,27 @@ class LongMeeting(Job):
     def ended(self) -> None:
         """Let the topic take messages; it meets all of them again if something went wrong."""
         self._audience.release(self._topic, self._newest if self._is_done else self._met_before)
+        if self._topic.is_ended:
+            self._audience.let_go(self._topic)
+
+
+class LetGo(Job):
+    """A topic forgets those who listen by pattern, in portions. It is held meanwhile."""
+
+    def __init__(self, audience: Audience, topic: Topic) -> None:
+        """Begin to hold the topic."""
+        super().__init__("let go", f"topic {topic.name}", None, topic.audience)
+        self._audience = audience
+        self._topic = topic
+        topic.met = HELD
+
+    def steps(self) -> Steps:
+        """Let go of one listener after the other."""
+        yield from self._topic.letting_go()
+
+    def ended(self) -> None:
+        """Let the topic meet its listeners again when it is used."""
+        self._audience.release(self._topic, 0)
 
 
 def _nobody_waits(topic: Topic) -> None:

@@ -56,7 +56,6 @@ class Subscription:
         self.consumers: dict[Source, Consumer] = {}  # in the queues and the feed that it reads
         self.patterns: list[Pattern] = []
         self.topics: dict[Topic, None] = {}  # an ordered set: a pattern may match very many
-        self._named: list[Topic] = []  # topics that it subscribed to by name, not by pattern
         self.feed: Feed | None = None
         self.verb = Verb.CONSUME  # or BROWSE: what its user must be allowed to do
         self.is_lasting = True  # False: it ignores queues that are made later
@@ -83,7 +82,9 @@ class Subscription:
         self.consumers[queue] = consumer
         host.consumers.add(user)
 
-    def listen(self, topic: Topic, buffer_size: int, clock: Clock) -> None:
+    def listen(
+        self, topic: Topic, buffer_size: int, clock: Clock, *, by_name: bool = False
+    ) -> None:
         """Begin to hear a topic."""
         if self.feed is None:
             consumer = self.make()
@@ -91,13 +92,8 @@ class Subscription:
             self.feed = Feed(self.name, consumer, buffer_size, clock)
             self.feed.topics = self.topics
             self.consumers[self.feed] = consumer
-        topic.hear(self.feed)
+        topic.hear(self.feed, by_name=by_name)
         self.topics[topic] = None
-
-    def keep(self, topic: Topic) -> None:
-        """Keep a topic that was subscribed to by name: it is not swept away meanwhile."""
-        self._named.append(topic)
-        topic.named += 1
 
     def end(self, error: RefusedError) -> None:
         """End it, since it cannot read what it must: it gets nothing more, its client is told."""
@@ -121,9 +117,6 @@ class Subscription:
     def detaching(self, now: float, *, counted: bool) -> Steps:
         """Leave every queue and topic, step by step; the messages that it held return."""
         self.window.is_paused = True  # from now on it gets nothing
-        for topic in self._named:
-            topic.named -= 1
-        self._named.clear()
         for topic in list(self.topics):
             if self.feed is not None:
                 topic.forget(self.feed)
@@ -158,7 +151,6 @@ class Durable:
         # While it is introduced to topics: which of them it heard before its wishes changed.
         self.heard_before: set[Topic] = set()
         self.introductions = 0  # how often that began
-        self._named: list[Topic] = []  # topics that it hears by name, not by pattern
 
     def is_already(self, destinations: tuple[Destination, ...], selector: Selector | None) -> bool:
         """Return True if it hears exactly these destinations with this selector."""
@@ -166,21 +158,13 @@ class Durable:
         same = (known.text if known else "") == (selector.text if selector else "")
         return same and self.destinations == destinations
 
-    def listen(self, topic: Topic) -> None:
+    def listen(self, topic: Topic, *, by_name: bool = False) -> None:
         """Begin to hear a topic."""
-        topic.fill(self.binding)
+        topic.fill(self.binding, by_name=by_name)
         self.topics[topic] = None
-
-    def keep(self, topic: Topic) -> None:
-        """Keep a topic that it hears by its name: the topic is not swept away meanwhile."""
-        self._named.append(topic)
-        topic.named += 1
 
     def unlisten(self) -> None:
         """Hear nothing any more."""
-        for topic in self._named:
-            topic.named -= 1
-        self._named.clear()
         for topic in self.topics:
             topic.stop_filling(self.binding)
         self.topics.clear()

@@ -11,6 +11,9 @@ sent.
 While a topic is *held* it takes no message: it meets very many listeners (`core.host.audience`). A
 message for it waits, as one for a full queue does, and so do all that come behind.
 
+Who listens by the topic's name stays until it leaves. Who listens by pattern only may be let go of
+(`letting_go`): it meets the topic when that is used again.
+
 The only message that a topic keeps is the last one sent with `retain:set` (the Apollo STOMP
 manual). Each later subscription gets that message first. It does not survive a restart.
 """
@@ -21,6 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 from covey.core.dispatch.lane import Lane
 from covey.core.host.feed import NO_LANE, Binding, Fan, Feed
+from covey.core.jobs.job import Steps
 from covey.core.model.message import FORGET_RETAINED, RETAIN, Message
 
 if TYPE_CHECKING:
@@ -45,6 +49,7 @@ class Topic:
         "delivered",
         "feeds",
         "is_awaited",
+        "is_ended",
         "met",
         "name",
         "named",
@@ -66,9 +71,11 @@ class Topic:
         self._fan_outs = fan_outs
         self.met = 0  # the last listener that it has met (`core.host.audience`), by number; or HELD
         self.is_awaited = False  # a producer waits until the topic is held no longer
-        self.named = 0  # listeners that subscribed by its name, not only by a pattern
-        self.bindings: dict[Binding, None] = {}  # an ordered set, as the feeds are
-        self.feeds: dict[Feed, None] = {}  # an ordered set: there may be very many
+        self.is_ended = False  # it was deleted: nobody has to meet it any more
+        # Who listens, in order: there may be very many. True: by its name, not only by a pattern.
+        self.bindings: dict[Binding, bool] = {}
+        self.feeds: dict[Feed, bool] = {}
+        self.named = 0  # how many of them listen by its name
         self.retained: Message | None = None
         self.published = 0
         self.delivered = 0
@@ -127,42 +134,55 @@ class Topic:
             if feed.is_over:
                 feed.keep_waiting(senders, self.name, now)
 
-    def hear(self, feed: Feed) -> None:
+    def hear(self, feed: Feed, *, by_name: bool = False) -> None:
         """Let a reader listen; the retained message comes first."""
-        if feed not in self.feeds:
-            self.fan_out(self.touched_at)
-            self._fan_outs.catch_up(feed, self.touched_at)
-            self.feeds[feed] = None
-            if self._fan.lane is NO_LANE:
-                # Made only now: many topics never have a reader.
-                self._fan.lane = Lane(self.name, is_grouped=False)
-            if self.retained is not None:
-                feed.offer(self.retained, self._fan.lane)
+        known = self.feeds.get(feed)
+        if by_name and not known:
+            self.named += 1
+        if known is not None:
+            self.feeds[feed] = known or by_name
+            return
+        self.fan_out(self.touched_at)
+        self._fan_outs.catch_up(feed, self.touched_at)
+        self.feeds[feed] = by_name
+        if self._fan.lane is NO_LANE:
+            # Made only now: many topics never have a reader.
+            self._fan.lane = Lane(self.name, is_grouped=False)
+        if self.retained is not None:
+            feed.offer(self.retained, self._fan.lane)
 
     def forget(self, feed: Feed) -> None:
         """Remove a reader; it first gets what was published before."""
         if feed in self.feeds:
             self.fan_out(self.touched_at)
             self._fan_outs.catch_up(feed, self.touched_at)
-            del self.feeds[feed]
+            if self.feeds.pop(feed):
+                self.named -= 1
 
-    def fill(self, binding: Binding) -> None:
+    def fill(self, binding: Binding, *, by_name: bool = False) -> None:
         """Let a queue take all messages that are published from now on."""
-        self.bindings[binding] = None
+        known = self.bindings.get(binding, False)
+        if by_name and not known:
+            self.named += 1
+        self.bindings[binding] = known or by_name
 
     def stop_filling(self, binding: Binding) -> None:
         """Let a queue take no more messages."""
-        self.bindings.pop(binding, None)
+        if self.bindings.pop(binding, False):
+            self.named -= 1
 
-    def let_go(self) -> None:
-        """Forget all listeners; those with a pattern meet the topic when it is used again."""
-        for feed in self.feeds:
-            self._fan_outs.catch_up(feed, self.touched_at)
-            feed.topics.pop(self, None)
-        for binding in self.bindings:
-            binding.topics.pop(self, None)
-        self.feeds.clear()
-        self.bindings.clear()
+    def letting_go(self) -> Steps:
+        """Forget those who listen by pattern only, one after the other."""
+        for feed in list(self.feeds):
+            if not self.feeds.get(feed, True):
+                self.forget(feed)
+                feed.topics.pop(self, None)
+            yield 1
+        for binding in list(self.bindings):
+            if not self.bindings.get(binding, True):
+                self.stop_filling(binding)
+                binding.topics.pop(self, None)
+            yield 1
 
     def forget_retained(self) -> None:
         """Forget the retained message."""

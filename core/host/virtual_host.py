@@ -150,7 +150,7 @@ class VirtualHost:
         self.audience.meet(topic)
         mirror = self.mirror_of(name)
         if mirror is not None:
-            topic.fill(Binding(mirror))
+            topic.fill(Binding(mirror), by_name=True)
         return topic
 
     def mirror(self, queue: Queue) -> None:
@@ -158,7 +158,7 @@ class VirtualHost:
         if self.mirror_of(queue.name) is queue:
             topic = self.topic(queue.name)  # if it is made here, it already has the queue
             if not any(binding.queue is queue for binding in topic.bindings):
-                topic.fill(Binding(queue))
+                topic.fill(Binding(queue), by_name=True)
 
     def mirror_of(self, name: str) -> Queue | None:
         """Return the queue that mirrors the topic of this name, if there is one."""
@@ -245,8 +245,7 @@ class VirtualHost:
                 self.audience.add_durable(durable, pattern)
             else:
                 topic = self.topic(destination.name)
-                self.audience.admit_durable(durable, topic)
-                durable.keep(topic)
+                self.audience.admit_durable(durable, topic, by_name=True)
 
     def unbind(self, durable: Durable) -> None:
         """Let a durable subscription hear nothing."""
@@ -263,8 +262,7 @@ class VirtualHost:
             subscription.attach(self.queue(name, maker=maker), self.now)
         elif destination.kind is Kind.TOPIC:
             topic = self.topic(name, subscription.session.identity.name)
-            subscription.keep(topic)
-            self.audience.listen(subscription, topic)
+            self.audience.listen(subscription, topic, by_name=True)
         else:
             subscription.attach(self.durable(name).queue, self.now)
 
@@ -318,13 +316,21 @@ class VirtualHost:
             self.ledger.declare(self.id, queue)
 
     def delete_topic(self, name: str) -> None:
-        """Forget a topic and its retained message; subscribers meet it again at its next use."""
-        topic = self.topics.pop(name, None)
-        self.made_topics.discard(name)
-        if topic is not None:
-            self.published_gone += topic.published
-            self.delivered_gone += topic.delivered
-            topic.forget_retained()
+        """Forget a topic and its retained message; subscribers meet it again at its next use.
+
+        Who subscribed by its name would have nothing to meet it by. So for them it stays, as new.
+        """
+        topic = self.topics.get(name)
+        if topic is None:
+            return
+        self.published_gone += topic.published
+        self.delivered_gone += topic.delivered
+        topic.published = topic.delivered = 0
+        topic.forget_retained()
+        if not topic.named or name.startswith(TEMPORARY_ROOT):
+            del self.topics[name]
+            self.made_topics.discard(name)
+            self.audience.let_go(topic)
 
     def delete_temporary(self, destination: Destination) -> None:
         """End a temporary destination of a connection that has ended."""
@@ -357,7 +363,6 @@ class VirtualHost:
         if topic.retained is not None or (topic.audience and self.mirror_of(name) is not None):
             return 0
         audience = topic.audience
-        topic.let_go()
         self.delete_topic(name)
         return audience
 

@@ -245,8 +245,8 @@ class Hall(Room):
             self.done.append(person.send(",".join(targets), name))
 
     def stir(self) -> None:
-        """Let a listener come, go, or wish for something else."""
-        what = self.dice.randrange(5)
+        """Let a listener come, go, or wish for something else; or let a topic go."""
+        what = self.dice.randrange(6)
         if what == 0:
             self.late.append(self.enter().read(self.dice.choice(WISHES)))
         elif what == 1 and self.readers:
@@ -266,6 +266,8 @@ class Hall(Room):
             self.broker.make_durable(
                 self.enter().session, name, places("/topic/t.2"), None, self.now
             )
+        elif what == 5:
+            self.broker.host.delete_topic(f"t.{self.dice.randrange(TOPICS)}")
 
     def finish(self) -> None:
         self.broker.go_on(self.now)

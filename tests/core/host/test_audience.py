@@ -97,6 +97,33 @@ def test_unused_topic_is_swept_away_and_heard_by_its_patterns_when_it_comes_back
     assert reader.names == ["after"]
 
 
+def test_who_heard_a_topic_by_its_name_hears_it_after_it_was_deleted() -> None:
+    room = Room()
+    sender, reader, keeper = room.enter(), room.enter(), room.enter()
+    heard = reader.read("/topic/a")
+    room.broker.make_durable(keeper.session, "d", places("/topic/a"), None, room.now)
+    sender.send("/topic/a", "1", retain=RETAIN)
+    room.broker.host.delete_topic("a")
+    sender.send("/topic/a", "2")
+    assert heard.names == ["1", "2"]
+    assert keeper.read("/dsub/d").names == ["1", "2"]
+    assert room.enter().read("/topic/a").names == []
+    assert room.broker.host.topics["a"].published == 1
+
+
+def test_topics_that_were_deleted_are_forgotten_by_those_who_heard_them() -> None:
+    room = Room()
+    sender, person, keeper = room.enter(), room.enter(), room.enter()
+    reader = person.read("/topic/**")
+    room.broker.make_durable(keeper.session, "d", places("/topic/**"), None, room.now)
+    for number in range(20):
+        sender.send(f"/topic/{number}", str(number))
+        room.broker.host.delete_topic(str(number))
+    assert len(reader.names) == 20
+    assert not person.session.subscriptions["s"].topics
+    assert not room.broker.host.durables["d"].topics
+
+
 def test_reloaded_policy_says_how_patient_a_topic_is_with_those_it_meets() -> None:
     room = Room()
     person = room.enter()
