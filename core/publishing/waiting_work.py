@@ -79,7 +79,7 @@ class Work:
 TRIED_AT_ONCE: Final = 100  # pieces of work, before others have their turn
 
 
-class Line:
+class WaitingLine:
     """The work that waits for one obstacle, in the order it came; any of it may go at once."""
 
     __slots__ = ("obstacle", "works")
@@ -94,8 +94,8 @@ class WaitingWork:
 
     def __init__(self, opened: list[Gate]) -> None:
         """Begin with none; `opened` has the gates that have opened since the last retry."""
-        self.lines: dict[Obstacle, Line] = {}
-        self._places: dict[Session, dict[Work, Line]] = {}  # where the work of each session waits
+        self.lines: dict[Obstacle, WaitingLine] = {}
+        self._places: dict[Session, dict[Work, WaitingLine]] = {}  # where the work of each session waits
         self.freed: dict[Obstacle, None] = {}  # those that may have room now for work that waits
         self._opened = opened
 
@@ -103,7 +103,7 @@ class WaitingWork:
         """Let a piece of work wait for a queue, a gate or a topic."""
         line = self.lines.get(obstacle)
         if line is None:
-            line = self.lines[obstacle] = Line(obstacle)
+            line = self.lines[obstacle] = WaitingLine(obstacle)
         self._put(work, line)
         obstacle.is_awaited = True
 
@@ -182,11 +182,11 @@ class WaitingWork:
                 self.freed[obstacle] = None
         return left
 
-    def _put(self, work: Work, line: Line) -> None:
+    def _put(self, work: Work, line: WaitingLine) -> None:
         line.works[work] = None
         self._places.setdefault(work.session, {})[work] = line
 
-    def _take(self, work: Work, line: Line) -> None:
+    def _take(self, work: Work, line: WaitingLine) -> None:
         del line.works[work]
         places = self._places[work.session]
         del places[work]
