@@ -195,13 +195,15 @@ class BrokerSettings(Record):
     topic_batch: SomeSize = 64 * KIB
     """Bytes a topic hands out together; by so much may a reader's buffer exceed its limit."""
     memory_limit: Size = 0
-    """Bytes of memory the broker may use; 0 = no limit and no alarm."""
+    """Bytes of memory the broker may use; 0 = those of the machine, or of its container."""
     memory_alarm_percent: Percent = 60
-    """Producers wait from this share of memory_limit on, while queues hold messages."""
+    """Producers wait from this share of it on, while queues hold messages."""
     delayed_max: SomeCount = 1_000_000
     """Messages of one queue that wait for their time; each one costs about 300 bytes of memory."""
     delayed_memory_max: SomeSize = 64 * MIB
     """Bytes of the non-persistent ones among them, whose bodies have no other place."""
+    retained_memory_max: SomeSize = 256 * MIB
+    """Bytes of the messages that the topics of one virtual host keep for later subscribers."""
     traces_max: SomeCount = 16
     """Queues that are traced at a time (`covey trace`)."""
     trace_events_max: SomeCount = 10_000

@@ -58,7 +58,6 @@ SHORT_FILES: Final[dict[str, str]] = {
     "protocols/amqp/login/sole_connection.py": "a specification of its own",
     "protocols/amqp/protocol.py": ONE_RECORD,
     "protocols/http/protocol.py": ONE_RECORD,
-    "protocols/process.py": "asks the system, and has nothing to do with a protocol",
     "protocols/sniff.py": "a table that packages read which do not know each other",
     "src/covey/bench/generator.py": "starts the generator, which must not import what starts it",
     "src/covey/__main__.py": "the way in",

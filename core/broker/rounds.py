@@ -83,10 +83,11 @@ class Rounds:
         """Called when the process's memory was measured: make producers wait if it is too much."""
         self._used = used
         broker = self._broker
-        limits = broker.limits
-        allowed = limits.memory_limit * limits.memory_alarm_percent // 100
+        allowed = broker.shared.memory_allowed(broker.limits)
         is_any = broker.shared.holds_messages
         broker.commits.overload.weigh(used, allowed if is_any else 0)
+        if broker.commits.pager is not None:
+            broker.commits.pager.look_again()
 
     def weigh_again(self) -> None:
         """Compare the last measurement with the limits again: they may have changed."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from covey.config.settings import Settings
+from covey.config.settings import BrokerSettings, Settings
 from covey.core.clock import Clock
 from covey.core.events.audit import Audit, Unheard
 from covey.core.jobs.turn_length import TurnLengths
@@ -62,12 +62,17 @@ class Shared:
         self.cluster: Cluster | None = None  # the other brokers of a shared database
         self.elsewhere: dict[str, Entries] = {}  # set at run time in other processes, by their name
         self.entry_changed: EntryChanged = _nobody  # hears what is set here
+        self.memory = 0  # bytes that the process may have by the system; 0: nobody knows
         self.build = ""  # whether the process runs compiled; the server knows
 
     def new_session_number(self) -> int:
         """Return a number that no connection of this process has had."""
         self.session_numbers += 1
         return self.session_numbers
+
+    def memory_allowed(self, limits: BrokerSettings) -> int:
+        """Return the bytes of memory from which on producers wait; 0: there is no such limit."""
+        return (limits.memory_limit or self.memory) * limits.memory_alarm_percent // 100
 
     @property
     def holds_messages(self) -> bool:

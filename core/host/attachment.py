@@ -41,7 +41,7 @@ class Subscribe(Job):
             if not place.is_pattern:
                 total += 1
             elif place.kind is Kind.TOPIC:
-                total += len(host.audience.retaining)
+                total += len(host.audience.retained.topics)
             else:
                 total += len(host.queues)
         target = ",".join([str(place) for place in destinations[:3]])
@@ -76,7 +76,7 @@ class Subscribe(Job):
             host.patterns += 1
             if destination.kind is Kind.TOPIC:
                 host.audience.add(subscription, pattern)
-                for topic in list(host.audience.retaining):
+                for topic in list(host.audience.retained.topics):
                     host.audience.introduce(subscription, topic, pattern)
                     yield 1
                 continue
@@ -156,7 +156,7 @@ class Introduce(Job):
 
     def __init__(self, host: VirtualHost, durable: Durable) -> None:
         target = f"durable subscription {durable.name}"
-        total = len(host.audience.retaining) if durable.patterns else 0
+        total = len(host.audience.retained.topics) if durable.patterns else 0
         super().__init__("introduce", target, None, total)
         self.host = host
         self.durable = durable
@@ -167,7 +167,7 @@ class Introduce(Job):
     def steps(self) -> Steps:
         """Introduce one topic after the other, unless the wishes change again."""
         durable = self.durable
-        for topic in list(self.host.audience.retaining) if durable.patterns else ():
+        for topic in list(self.host.audience.retained.topics) if durable.patterns else ():
             if durable.queue.is_ended or durable.introductions != self._number:
                 return
             self.host.audience.introduce_durable(durable, topic)
@@ -213,7 +213,7 @@ class Sweep(Job):
     def __init__(self, host: VirtualHost) -> None:
         super().__init__("sweep", f"virtual host {host.id}", None, len(host.queues))
         self.host = host
-        self.total += len(host.topics) + len(host.audience.retaining)
+        self.total += len(host.topics) + len(host.audience.retained.topics)
 
     def steps(self) -> Steps:
         """Look at one queue or topic after the other."""
@@ -221,7 +221,7 @@ class Sweep(Job):
         for name in list(host.queues):
             host.remove_if_unused(name)
             yield 1
-        for topic in list(host.audience.retaining):
+        for topic in list(host.audience.retained.topics):
             host.audience.forget_if_expired(topic)
             yield 1
         for name in list(host.topics):

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import Final
 
 from covey.core.clock import Clock
+from covey.core.host.retained import Retained
 from covey.core.host.subscription import Durable, Subscription
 from covey.core.host.topic import HELD, Topic
 from covey.core.jobs.job import Job, Jobs, Steps
@@ -40,7 +41,7 @@ class Audience:
         """Begin with no listener; without jobs, every topic meets all of them at once."""
         self.policies = policies
         self.newest = 0  # the number of the last listener
-        self.retaining: dict[Topic, None] = {}  # topics with a retained message
+        self.retained = Retained()
         self.freed: Callable[[Topic], None] = _nobody_waits  # told of a topic that was awaited
         self.clock = clock
         self._jobs = jobs

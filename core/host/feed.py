@@ -128,7 +128,7 @@ class Feed(Source):
             return
         self.waiting.append(self._entry(message, lane))
         consumer.window.stall(consumer)
-        self.size += message.size + ENTRY_COST
+        self.size += message.weight + ENTRY_COST
         if self.size > self.buffer_size:
             self.is_over = True
 
@@ -148,7 +148,7 @@ class Feed(Source):
         """Deliver messages that wait, as far as the credit goes."""
         while self.waiting and consumer.is_willing():
             entry = self.waiting.popleft()
-            self.size -= entry.size + ENTRY_COST
+            self.size -= entry.content.weight + ENTRY_COST
             if not self.clock.has_passed(entry.expires_ms):
                 self._hand_over(entry)
         if self.waiting:
@@ -212,7 +212,7 @@ class Feed(Source):
             place += 1
         self.waiting.insert(place, entry)
         self.consumer.window.stall(self.consumer)
-        self.size += entry.size + ENTRY_COST
+        self.size += entry.content.weight + ENTRY_COST
 
     def _hand_over(self, entry: Entry) -> None:
         consumer = self.consumer

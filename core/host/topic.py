@@ -15,7 +15,8 @@ Who listens by the topic's name stays until it leaves. Who listens by pattern on
 (`letting_go`): it meets the topic when that is used again.
 
 The only message that a topic keeps is the last one sent with `retain:set` (the Apollo STOMP
-manual). Each later subscription gets that message first. It does not survive a restart.
+manual). Each later subscription gets that message first (`core.host.retained`). It does not survive
+a restart.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from covey.core.model.message import FORGET_RETAINED, RETAIN, Message
 if TYPE_CHECKING:
     from covey.core.clock import Clock
     from covey.core.host.fan_out import FanOuts
+    from covey.core.host.retained import Retained
     from covey.core.session import Session
 
 
@@ -43,7 +45,7 @@ class Topic:
         "_batch_max",
         "_fan",
         "_fan_outs",
-        "_retaining",
+        "_retained_of_all",
         "_senders",
         "bindings",
         "delivered",
@@ -58,16 +60,14 @@ class Topic:
         "touched_at",
     )
 
-    def __init__(
-        self, name: str, batch_max: int, retaining: dict[Topic, None], fan_outs: FanOuts
-    ) -> None:
+    def __init__(self, name: str, batch_max: int, retained: Retained, fan_outs: FanOuts) -> None:
         """Begin without listeners; messages of about `batch_max` bytes at most are gathered.
 
-        While the topic has a retained message it is in `retaining`.
+        While the topic has a retained message it is among the `retained`.
         """
         self.name = name
         self._batch_max = batch_max
-        self._retaining = retaining
+        self._retained_of_all = retained
         self._fan_outs = fan_outs
         self.met = 0  # the last listener that it has met (`core.host.audience`), by number; or HELD
         self.is_awaited = False  # a producer waits until the topic is held no longer
@@ -101,8 +101,7 @@ class Topic:
             binding.offer(message, session.client_id)  # a refusal here leaves the topic unchanged
         self.touched_at = now
         if message.retain == RETAIN:
-            self.retained = message
-            self._retaining[self] = None
+            self._retained_of_all.keep(self, message)
         elif message.retain == FORGET_RETAINED:
             self.forget_retained()
         self.published += 1
@@ -186,8 +185,7 @@ class Topic:
 
     def forget_retained(self) -> None:
         """Forget the retained message."""
-        self.retained = None
-        self._retaining.pop(self, None)
+        self._retained_of_all.forget(self)
 
     def offer_retained(self, binding: Binding, clock: Clock) -> None:
         """Give the retained message, if it has not expired, to a new queue."""

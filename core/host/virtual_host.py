@@ -144,7 +144,7 @@ class VirtualHost:
         )
         self.made_topics.add(name, maker)
         batch_max = self.policies.broker.topic_batch
-        topic = Topic(name, batch_max, self.audience.retaining, self.fan_outs)
+        topic = Topic(name, batch_max, self.audience.retained, self.fan_outs)
         topic.touched_at = self.now
         self.topics[name] = topic
         self.audience.meet(topic)

@@ -95,6 +95,14 @@ class Neutral:
     properties: dict[str, Value] = field(default_factory=dict)
 
 
+HEAD_FREE: Final = 1024  # bytes; who sends ordinary headers has all of a limit for bodies
+
+
+def head_weight(length: int) -> int:
+    """Return what limits of memory count for headers and properties of so many bytes."""
+    return length if length > HEAD_FREE else 0
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Message(ABC):
     """The fields that the core needs; the rest stays in the producer's encoding.
@@ -102,7 +110,8 @@ class Message(ABC):
     `group` is the protocol's native group id, "" for none. STOMP has none: its group headers are
     found by name. A `group_sequence` below zero closes the group. Times are milliseconds since
     the epoch, 0 meaning never. `size` counts content bytes, since credit counts the body and not
-    the frame (Apollo STOMP manual).
+    the frame (Apollo STOMP manual). `weight` is what limits of memory count: ten megabytes of
+    headers and no body are ten megabytes.
     """
 
     # Names the encoding in a store; one decoder is registered for each. It must be a ClassVar:
@@ -120,10 +129,12 @@ class Message(ABC):
         "retain",
         "sender",
         "size",
+        "weight",
     )
 
     def __init__(self, size: int) -> None:
         self.size = size
+        self.weight = size  # and what `head_weight` says
         self.persistent = False
         self.is_copied = False  # it went to several places: one queue may come to have it twice
         self.priority = DEFAULT_PRIORITY

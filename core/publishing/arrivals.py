@@ -59,7 +59,7 @@ class Arrivals:
                 "limit",
             )
         is_kept = self.commits.keeps(queue, message)
-        if not is_kept and delayed.resident + message.size > limits.delayed_memory_max:
+        if not is_kept and delayed.resident + message.weight > limits.delayed_memory_max:
             raise RefusedError(
                 f"queue {queue.name}: non-persistent messages of {delayed.resident} bytes wait for"
                 " their time already, delayed_memory_max has no room for more",

@@ -39,7 +39,7 @@ from covey.core.host.topic import Topic
 from covey.core.host.virtual_host import VirtualHost
 from covey.core.model.consumer import Consumer
 from covey.core.model.entry import Entry
-from covey.core.model.message import Message, Origin
+from covey.core.model.message import RETAIN, Message, Origin
 from covey.core.naming.destination import Destination, Kind
 from covey.core.publishing.arrivals import Arrivals
 from covey.core.publishing.waiting_work import Needs, Obstacle, Send, WaitingWork, Work
@@ -121,7 +121,7 @@ class Publishing:
     def _try_fan_out(self, session: Session, target: Destination, message: Message) -> bool:
         host = session.host
         topic = host.topics.get(target.name) if target.kind is TOPIC else None
-        if topic is None or topic.met != host.audience.newest:
+        if topic is None or topic.met != host.audience.newest or message.retain == RETAIN:
             return False  # `VirtualHost.topic` makes the topic, or lets it meet new listeners
         if not _is_taken_at_once(topic):
             return False
@@ -243,10 +243,26 @@ class Publishing:
             return
         if message.persistent:
             needs.is_persistent = True
+        if message.retain == RETAIN:
+            self._weigh_retained(session.host, send, needs)
         for queue in queues:
             self.arrivals.check(queue, message)
             count, size = self.arrivals.needed(queue, message)
             needs.add(queue, count, size)
+
+    def _weigh_retained(self, host: VirtualHost, send: Send, needs: Needs) -> None:
+        """Add what topics keep of a message; raises RefusedError if there is no room for it."""
+        targets, message = send
+        retained = host.audience.retained
+        for target in targets:
+            topic = host.topics.get(target.name)
+            is_kept = target.kind is TOPIC or (
+                target.kind is QUEUE and host.queue(target.name).settings.mirrored
+            )
+            if is_kept:
+                needs.retained += retained.needed(topic, message)
+                most = self.arrivals.limits.retained_memory_max
+                retained.check(target.name, needs.retained, most)
 
     def held_topic(self, session: Session, send: Send) -> Topic | None:
         """Return a topic among the targets that can take no message now."""

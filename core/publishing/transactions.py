@@ -73,7 +73,7 @@ class Transaction:
 
     def send(self, targets: tuple[Destination, ...], message: Message) -> None:
         """Keep a message for the commit."""
-        self._count(message.size)
+        self._count(message.weight)
         self.sends.append((targets, message))
 
     def settle(

@@ -35,12 +35,13 @@ Obstacle = Queue | Gate | Topic
 class Needs:
     """How much room messages that are published together need, queue by queue."""
 
-    __slots__ = ("counts", "held", "is_persistent", "sizes")
+    __slots__ = ("counts", "held", "is_persistent", "retained", "sizes")
 
     def __init__(self) -> None:
         self.counts: dict[Queue, int] = {}
         self.sizes: dict[Queue, int] = {}
         self.is_persistent = False  # one of the messages is
+        self.retained = 0  # bytes that topics keep of them for later subscribers
         self.held: Topic | None = None  # a topic on their way that can take no message now
 
     def add(self, queue: Queue, count: int, size: int) -> None:
@@ -95,7 +96,9 @@ class WaitingWork:
     def __init__(self, opened: list[Gate]) -> None:
         """Begin with none; `opened` has the gates that have opened since the last retry."""
         self.lines: dict[Obstacle, WaitingLine] = {}
-        self._places: dict[Session, dict[Work, WaitingLine]] = {}  # where the work of each session waits
+        self._places: dict[
+            Session, dict[Work, WaitingLine]
+        ] = {}  # where the work of each session waits
         self.freed: dict[Obstacle, None] = {}  # those that may have room now for work that waits
         self._opened = opened
 

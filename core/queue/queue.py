@@ -146,7 +146,7 @@ class Queue(Source):
         if entry.message is None:
             self.storage_state.out += 1
         else:
-            self.storage_state.resident += entry.size
+            self.storage_state.resident += entry.message.weight
         if entry.expires_ms:
             self.timers.expiry.add(entry)
         if lane.is_grouped:
@@ -307,7 +307,7 @@ class Queue(Source):
         if entry.message is None:
             self.storage_state.out -= 1
         else:
-            self.storage_state.resident -= entry.size
+            self.storage_state.resident -= entry.message.weight
         entry.state = GONE
         entry.holder = None
         entry.message = None  # freed here: entries and lanes point at each other

@@ -113,7 +113,7 @@ class Delayed:
         waiting.is_kept = is_kept
         if not is_kept:
             waiting.message = message
-            self.resident += message.size
+            self.resident += message.weight
         self._push(waiting)
         return waiting
 
@@ -155,7 +155,7 @@ class Delayed:
         for waiting in gone:
             self.size -= waiting.size
             if waiting.message is not None:
-                self.resident -= waiting.size
+                self.resident -= waiting.message.weight
 
 
 MS_PER_S: Final = 1000

@@ -178,8 +178,8 @@ class Commits(StoreListener):
         queue.storage_state.has_kept = True
         self.store.append(queue.storage_state.number, entry.seq, key, message)
         batch = self.messages_of
-        batch.size += message.size + MESSAGE_COST
-        self.overload.add(message.size)
+        batch.size += message.weight + MESSAGE_COST
+        self.overload.add(message.weight)
         batch.entries.append((queue, entry))
         self.has_changes = self.promises.is_unclaimed = True
 
@@ -213,8 +213,8 @@ class Commits(StoreListener):
         if is_kept:
             queue.storage_state.has_kept = True
             self.store.append(queue.storage_state.number, waiting.place, key, message)
-            self.messages_of.size += message.size + MESSAGE_COST
-            self.overload.add(message.size)
+            self.messages_of.size += message.weight + MESSAGE_COST
+            self.overload.add(message.weight)
             self._promise()
 
     def given_up(self, queue: Queue, waiting: Waiting) -> None:
@@ -269,8 +269,9 @@ class Commits(StoreListener):
         queue.storage_state.has_spilled = True
         self.store.spill(queue.storage_state.number, entry.seq, entry.content)
         self.batch.spilled.append((queue, entry))
-        self.batch.spilled_size += entry.size + MESSAGE_COST
-        self.overload.spill(entry.size)
+        weight = entry.content.weight
+        self.batch.spilled_size += weight + MESSAGE_COST
+        self.overload.spill(weight)
         self.has_changes = True
 
     def _promise(self) -> None:

@@ -16,6 +16,8 @@ In a backlog an entry stays in memory and its body leaves memory. Rules:
 - Beyond `memory_entries_queue` the entries are packed, too (`core.dispatch.backlog`).
 - Even over the window the head of each lane is read. So the window may be exceeded by one message
   for each group, but no consumer ever waits for another one's backlog.
+- While memory is short (`core.storage.overload`), nothing is read for a queue that is over its
+  window. Its consumers hold so much: they have to settle first.
 
 A damaged body is reported in `damages`. Its entry leaves the queue, but what is left of the message
 stays on the disk.
@@ -155,6 +157,7 @@ def _want_lanes(queue: Queue, page: BodyBatch, *, is_over: bool) -> None:
 
 
 # Not Final, so that a test of the compiled pager can make them small.
+AGAIN_AT_ONCE: Final = 1000  # queues
 PAGES_MAX: Final = 2  # of one queue under way: one being used up, one being read
 SPILL_MESSAGES = 256  # bodies put out at a time; so many may exceed the window
 SPILL_BYTES: Final = 256 * 1024  # the same in bytes, whichever is reached first
@@ -193,6 +196,7 @@ class Pager:
         self._asked: dict[int, _Asked] = {}
         self._fresh: list[tuple[Queue, Entry]] = []  # newcomers of queues over their window
         self._fresh_size = 0
+        self._put_off: dict[Queue, None] = {}  # nothing is read for them: memory is short
 
     @property
     def pages_under_way(self) -> int:
@@ -208,8 +212,10 @@ class Pager:
             queue.storage_state.resident > self.window_queue
             or self.bodies.total > self.window_total
         ):
-            self._fresh.append((queue, entry))
-            self._fresh_size += entry.size
+            message = entry.message
+            if message is not None:  # else it went before it was stored
+                self._fresh.append((queue, entry))
+                self._fresh_size += message.weight
 
     def trim(self) -> None:
         """Put out the bodies of newcomers that found no room and no consumer, many at a time."""
@@ -236,7 +242,11 @@ class Pager:
         storage_state.counted = resident
         if storage_state.loaded:
             self._trim_loaded(queue)
-        if storage_state.out and storage_state.number and storage_state.pages < PAGES_MAX:
+        if not storage_state.out or not storage_state.number:
+            pass
+        elif self.commits.overload.memory.reason and storage_state.resident > self.window_queue:
+            self._put_off[queue] = None
+        elif storage_state.pages < PAGES_MAX:
             needed = wanted(queue, is_over=self._is_over(queue))
             if needed:
                 self._ask_for_all(queue, needed)
@@ -246,6 +256,13 @@ class Pager:
         if storage_state.out > self.entries_max and storage_state.number:
             return queue.dispatch.backlog.sweep(storage_state.out, self.entries_max)
         return False
+
+    def look_again(self) -> None:
+        """Look after queues again for which nothing was read, as memory was short."""
+        for queue in list(islice(self._put_off, AGAIN_AT_ONCE)):
+            del self._put_off[queue]
+            if queue.storage_state.number:
+                queue.mark()
 
     def _count(self, storage_state: StorageState, size: int) -> None:
         storage_state.resident += size
@@ -271,12 +288,13 @@ class Pager:
         levels = [view.level(lane.rank) for view in state.views]
         if not lane.is_grouped and any(level.back for level in levels):
             return  # it may be a returned one: dispatch takes those from `back` without a look
+        weight = entry.message.weight
         entry.message = None
         entry.size = queue.storage_state.shared(entry.size)
         if entry.expires_ms:
             entry.expires_ms = queue.timers.expiry.rounded(entry.expires_ms)
         queue.storage_state.out += 1
-        self._count(queue.storage_state, -entry.size)
+        self._count(queue.storage_state, -weight)
         if is_head:
             queue.placement.resolve(lane)
 
@@ -335,7 +353,7 @@ class Pager:
         entry.expires_ms = message.expires_ms
         storage_state = queue.storage_state
         storage_state.out -= 1
-        self._count(storage_state, entry.size)
+        self._count(storage_state, message.weight)
         storage_state.loaded.append(entry)
         lane = entry.lane
         if queue.expire_if_due(entry):

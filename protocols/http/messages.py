@@ -27,7 +27,7 @@ from covey.core.management.inspection import canonical
 from covey.core.management.message_view import describe_message
 from covey.core.model.consumer import Consumer, Window
 from covey.core.model.entry import Entry
-from covey.core.model.message import Message, Neutral, Origin
+from covey.core.model.message import Message, Neutral, Origin, head_weight
 from covey.core.naming.destination import Destination, Kind
 from covey.core.selector import Selector, Value, compile_selector
 from covey.core.session import Client, Session
@@ -45,6 +45,8 @@ class HttpMessage(Message):
 
     def __init__(self, neutral: Neutral) -> None:
         super().__init__(len(neutral.body))
+        texts = [text for each in neutral.properties.items() for text in map(str, each)]
+        self.weight += head_weight(sum(map(len, texts)))
         self._neutral = neutral
         self.persistent = neutral.persistent
         self.priority = neutral.priority

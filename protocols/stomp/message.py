@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable
 from struct import Struct
 from typing import Final
 
-from covey.core.model.message import Message, Neutral, Origin, origin_of
+from covey.core.model.message import Message, Neutral, Origin, head_weight, origin_of
 from covey.core.selector import Value
 from covey.groups.key import DEFAULT_HEADERS
 from covey.protocols.stomp.frame import escape, header_lines, parse_block
@@ -58,7 +58,8 @@ NOT_KEPT = frozenset(
 )
 
 DEAD_HEADERS: Final = frozenset((DEAD_REASON, *ORIGIN_HEADERS.values()))
-STORED_BLOCKS_MAX: Final = 4096  # distinct blocks that were read from a store and are remembered
+STORED_BLOCKS_MAX: Final = 4096  # distinct blocks that were read from a store and are remembered;
+# only those that weigh nothing: 4 MB at most
 _stored_blocks: dict[bytes, Block] = {}
 
 _BACKSLASH: Final = 92  # a number: looking for bytes in bytes costs CPython an exception
@@ -72,10 +73,11 @@ class Block:
     The lines are in STOMP 1.2's form. Those of 1.1 and 1.0 are written when first asked for.
     """
 
-    __slots__ = ("_dead", "_v1_0", "_v1_1", "decoded", "user", "v1_2")
+    __slots__ = ("_dead", "_v1_0", "_v1_1", "decoded", "user", "v1_2", "weight")
 
     def __init__(self, v1_2: bytes, user: str = "") -> None:
         self.v1_2 = v1_2  # each line has an LF before it
+        self.weight = head_weight(len(v1_2))
         self.user = user  # who sent the messages, for readers of other protocols
         self._dead: tuple[str, Block] | None = None
         is_plain = _BACKSLASH not in v1_2
@@ -141,7 +143,8 @@ def stored_block(lines: bytes, user: str) -> Block:
         if len(_stored_blocks) >= STORED_BLOCKS_MAX:
             _stored_blocks.clear()
         block = Block(lines, user)
-        _stored_blocks[lines] = block
+        if not block.weight:
+            _stored_blocks[lines] = block
     return block
 
 
@@ -170,6 +173,7 @@ class StompMessage(Message):
 
     def __init__(self, block: Block, body: bytes) -> None:
         super().__init__(len(body))
+        self.weight += block.weight
         self.block = block
         self.body = body
         self.id_prefix = b""  # the connection's part of an id that the broker makes; never escaped

@@ -31,7 +31,7 @@ from struct import Struct
 from typing import Final
 
 from covey.core.errors import RefusedError, StoreError
-from covey.core.model.message import Message, Neutral, Origin
+from covey.core.model.message import Message, Neutral, Origin, head_weight
 from covey.core.selector import Value
 from covey.groups.key import DEFAULT_HEADERS, GroupIdError, GroupKey
 from covey.protocols.amqp.codec.decoder import pick
@@ -222,6 +222,7 @@ class AmqpMessage(Message):
 
     def __init__(self, data: bytes, sections: Sections) -> None:
         super().__init__(sections.body_size)
+        self.weight += head_weight(len(data) - sections.body_size)
         self.data = data
         self.sections = sections
         self.user = ""  # the login name of the sender

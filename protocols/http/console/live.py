@@ -261,7 +261,7 @@ def _broker(ask: Ask) -> Attributes:
         "connections": len(ask.directory.shared.sessions),
         "alarms": alarms,
         "damages": ask.directory.damages[: describe.DAMAGES_SHOWN],
-        "memory_limit": limits.memory_limit * limits.memory_alarm_percent // 100,
+        "memory_limit": ask.directory.shared.memory_allowed(limits),
         "disk_free_min": ask.directory.settings.store.disk_free_min,
         "disk_shown": human_size(ask.directory.settings.store.disk_free_min),
         "internal_errors": ask.directory.failures,

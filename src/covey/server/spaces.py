@@ -42,7 +42,7 @@ from covey.core.storage.memory import MemoryStore
 from covey.core.storage.store import MessageStore
 from covey.core.storage.writer import Notify
 from covey.protocols.engine import Engine
-from covey.protocols.process import resident_bytes
+from covey.protocols.process import memory_bytes, resident_bytes
 from covey.protocols.registry import decoders
 from covey.server.dealing import Seat
 from covey.server.log_audit import LogAudit
@@ -69,6 +69,7 @@ class Spaces:
         self.log = log
         self.seat = seat
         self.shared = Shared(settings, LogAudit(log), time.perf_counter)
+        self.shared.memory = memory_bytes() // (1 if seat is None else settings.broker.workers)
         self._set_clock(time.monotonic())  # now: what a start tells its event log has a date, too
         self.directory = Directory(settings, self.shared)
         self.failed: dict[str, str] = {}  # virtual hosts whose store failed, and why
@@ -258,7 +259,7 @@ class Spaces:
         """Do what is due by time; return when to be called again."""
         self._set_clock(now)
         deadline = now + 1.0
-        used = resident_bytes() if self.directory.settings.broker.memory_limit else 0
+        used = resident_bytes()
         for broker in [*self.all_brokers, *self._ending]:
             try:
                 if used:

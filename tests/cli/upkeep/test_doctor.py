@@ -47,7 +47,8 @@ def test_a_broker_that_runs_is_asked_and_nothing_is_wrong(
         ('[store]\nkind = "memory"\n', "nothing is stored", "note"),
         ('[store]\ndisk_free_min = "100000G"\n', "producers of persistent messages wait", "wrong"),
         ("[broker]\nconnections_max = 100000000\n", "files may be open", "note"),
-        ('[broker]\nmemory_limit = "1G"\n', "no memory_limit", None),
+        ('[broker]\nmemory_limit = "1G"\n', "producers wait once 614", "ok"),
+        ('[broker]\nmemory_limit = "100000G"\n', "memory_limit is", "note"),
         (
             '[[connector]]\nid = "s"\nprotocol = "stomp"\nbind = "0.0.0.0:0"\n',
             "without TLS",

@@ -208,3 +208,39 @@ def test_a_transaction_waits_whole_and_is_taken_whole(tmp_path: Path) -> None:
     assert house.receipts == ["t"]
     assert [house.queue(name).state.index.count for name in ("a", "b")] == [1, 1]
     house.store.close()
+
+
+@pytest.mark.parametrize("end", ["settled", "enough"])
+def test_while_memory_is_short_nothing_is_read_for_a_queue_whose_readers_hold_much(
+    tmp_path: Path, end: str
+) -> None:
+    windows = {"memory_window_queue": 2000, "memory_window_total": 2000}
+    limits = BrokerSettings.model_validate(windows | {"memory_limit": 1000})
+    house = House(tmp_path, Settings(broker=limits))
+    for number in range(2000):
+        house.send("a", b"%1000d" % number)
+    house.rest()
+    state = house.queue("a").storage_state
+    assert state.out > 1900
+    house.broker.rounds.weigh(900)
+    reader = house.reader("a", 10_000)
+    for _ in range(5):
+        house.rest()
+        house.broker.rounds.weigh(900)
+    held = len(reader.unsettled)
+    assert 0 < held < 1000  # a page or two
+    if end == "enough":
+        house.broker.rounds.weigh(100)
+        house.rest()
+        house.broker.rounds.weigh(100)
+        house.rest()
+    else:
+        while len(reader.entries) < 2000:
+            before = len(reader.entries)
+            for entry in list(reader.unsettled.values()):
+                house.settle(entry)
+            house.rest()
+            house.broker.rounds.weigh(900)
+            assert len(reader.entries) > before
+    assert len(reader.entries) == 2000
+    house.store.close()

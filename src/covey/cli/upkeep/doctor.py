@@ -42,8 +42,9 @@ from covey.config.connectors import ConnectorSettings
 from covey.config.errors import ConfigError
 from covey.config.load import load
 from covey.config.record import human_size
-from covey.config.settings import Settings
+from covey.config.settings import BrokerSettings, Settings
 from covey.core.management.settings_check import flaws
+from covey.protocols.process import memory_bytes
 
 FILES_BESIDE: Final = 100  # open files of a broker that are no connections
 CERTIFICATE_DAYS: Final = 30
@@ -102,13 +103,27 @@ def _limits(settings: Settings) -> Iterator[Finding]:
         )
     else:
         yield Finding(OK, f"{most} files may be open")
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if not settings.broker.memory_limit:
+    yield from _memory(settings.broker, memory_bytes())
+
+
+def _memory(limits: BrokerSettings, most: int) -> Iterator[Finding]:
+    """Look at what the broker may use of the memory that this process may have."""
+    if not limits.memory_limit and not most:
         yield Finding(
             NOTE,
-            f"no memory_limit: only the machine's {human_size(memory)} bound a flood of messages",
-            f'[broker] memory_limit = "{max(1, memory * 3 // 4 // 2**30)}G"',
+            "the system does not tell how much memory there is: nothing bounds a flood of messages",
+            "memory_limit of [broker]",
         )
+    elif most and limits.memory_limit > most:
+        yield Finding(
+            NOTE,
+            f"memory_limit is {human_size(limits.memory_limit)},"
+            f" but this machine, or its container, has {human_size(most)}",
+            "memory_limit = 0 of [broker]: as much as there is",
+        )
+    else:
+        used = (limits.memory_limit or most) * limits.memory_alarm_percent // 100
+        yield Finding(OK, f"producers wait once {human_size(used)} of memory are used")
 
 
 def _doors(settings: Settings) -> Iterator[Finding]:
