@@ -6,10 +6,13 @@ entries in order. Nothing has to be repaired when entries vanish under such a wa
 a number, not a pointer. Numbers are only ever added in ascending order, so pages are too.
 
 An entry that waits far from any consumer may be *packed*: then its place has its lane, and the
-columns of its page have the rest, 16 bytes in all instead of 130 (`core.dispatch.backlog` says
+columns of its page have the rest, 8 to 24 bytes in all instead of 130 (`core.dispatch.backlog` says
 which may be). Whoever asks for a packed entry by its number gets an entry again, which stays one
 until it is packed anew. Walks that only look (`look_from`, the iterator) get copies of packed ones:
 such a copy tells what is there, and whatever is done to it is lost.
+
+A column whose values are all the same is that one number. It becomes an array, of four bytes a
+place, when a second value comes. So a size or a second of expiry that all have costs nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, TypeAlias
 
 from mypy_extensions import mypyc_attr
 
@@ -29,16 +32,18 @@ PAGE_SIZE: Final = 1 << PAGE_BITS
 PAGE_MASK: Final = PAGE_SIZE - 1
 WORD: Final = "I"  # four bytes; a number that does not fit keeps its entry from being packed
 WORD_MAX: Final = 0xFFFF_FFFF
-COLUMN: Final = bytes(4 * PAGE_SIZE)  # the zeros that a column begins with
 MS_PER_S: Final = 1000
 LAST_MS: Final = MS_PER_S - 1
+
+# The value of all packed entries of a page, or the value of each.
+Column: TypeAlias = "int | array[int]"
 
 
 class IndexPage:
     """256 places; `live` says how many are taken, so that an empty page can go.
 
-    A place has an entry, the lane of a packed entry, or nothing. The columns are there only while a
-    packed entry needs them.
+    A place has an entry, the lane of a packed entry, or nothing. The columns say nothing of a place
+    that has no lane.
     """
 
     __slots__ = ("expiries", "links", "live", "packed", "places", "sizes", "tries")
@@ -47,11 +52,11 @@ class IndexPage:
         self.places: list[Entry | Lane | None] = [None] * PAGE_SIZE
         self.live = 0
         self.packed = 0
-        self.links: array[int] | None = None  # how far the next number of the lane is, 0: no next
-        self.sizes: array[int] | None = None
+        self.links: Column = 0  # how far the next number of the lane is, 0: no next
+        self.sizes: Column = 0
         # The seconds in which they expire: without its body, an entry keeps no more than that.
-        self.expiries: array[int] | None = None
-        self.tries: array[int] | None = None  # how often each was delivered and came back
+        self.expiries: Column = 0
+        self.tries: Column = 0  # how often each was delivered and came back
 
     def pack(self, at: int, entry: Entry) -> bool:
         """Put an entry's numbers in its place; False: they are too large."""
@@ -63,20 +68,14 @@ class IndexPage:
             return False
         if entry.expires_ms and not second:
             return False  # 0 stands for "never"
-        links, sizes = self.links, self.sizes
-        if links is None or sizes is None:
-            links = self.links = array(WORD, COLUMN)
-            sizes = self.sizes = array(WORD, COLUMN)
-        links[at] = link
-        sizes[at] = entry.size
-        if self.expiries is None and second:
-            self.expiries = array(WORD, COLUMN)
-        if self.expiries is not None:
-            self.expiries[at] = second
-        if self.tries is None and entry.deliveries:
-            self.tries = array(WORD, COLUMN)
-        if self.tries is not None:
-            self.tries[at] = entry.deliveries
+        if self.packed == 0:
+            self.links, self.sizes = link, entry.size
+            self.expiries, self.tries = second, entry.deliveries
+        else:
+            self.links = _with(self.links, at, link)
+            self.sizes = _with(self.sizes, at, entry.size)
+            self.expiries = _with(self.expiries, at, second)
+            self.tries = _with(self.tries, at, entry.deliveries)
         self.places[at] = entry.lane
         self.packed += 1
         return True
@@ -86,21 +85,34 @@ class IndexPage:
         at = seq & PAGE_MASK
         entry = Entry(seq, None, lane, PENDING)
         entry.marks = KEPT
-        if self.links is not None and self.sizes is not None:
-            link = self.links[at]
-            if link:
-                entry.next = seq + link
-            entry.size = self.sizes[at]
-        if self.expiries is not None:
-            second = self.expiries[at]
-            entry.expires_ms = second * MS_PER_S + LAST_MS if second else 0
-        if self.tries is not None:
-            entry.deliveries = self.tries[at]
+        link = self.link_at(at)
+        if link:
+            entry.next = seq + link
+        sizes, expiries, tries = self.sizes, self.expiries, self.tries
+        entry.size = sizes if isinstance(sizes, int) else sizes[at]
+        second = expiries if isinstance(expiries, int) else expiries[at]
+        entry.expires_ms = second * MS_PER_S + LAST_MS if second else 0
+        entry.deliveries = tries if isinstance(tries, int) else tries[at]
         return entry
+
+    def link_at(self, at: int) -> int:
+        """Return how far behind a packed entry the next one of its lane is, 0: there is none."""
+        links = self.links
+        return links if isinstance(links, int) else links[at]
 
     def drop_columns(self) -> None:
         """Let the columns go: nothing is packed any more."""
-        self.links = self.sizes = self.expiries = self.tries = None
+        self.links = self.sizes = self.expiries = self.tries = 0
+
+
+def _with(column: Column, at: int, value: int) -> Column:
+    """Return a column that has a value at a place, and what it had at the others."""
+    if isinstance(column, int):
+        if column == value:
+            return column
+        column = array(WORD, [column]) * PAGE_SIZE
+    column[at] = value
+    return column
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)  # a test counts its look-ups
@@ -254,7 +266,7 @@ class Index:
         place = page.places[seq & PAGE_MASK]
         if isinstance(place, Entry):
             return place.next
-        link = 0 if page.links is None else page.links[seq & PAGE_MASK]
+        link = page.link_at(seq & PAGE_MASK)
         return seq + link if link else 0
 
     def link(self, seq: int, following: int) -> None:

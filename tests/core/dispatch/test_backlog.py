@@ -130,20 +130,46 @@ def test_numbers_that_are_too_large_keep_an_entry_as_it_is() -> None:
     assert queue.state.index.packed == 0
 
 
-def test_a_packed_message_takes_no_more_than_twenty_bytes() -> None:
+def bytes_each(queue: Queue) -> float:
+    """Return what pages and columns take for each message."""
+    pages = queue.state.index._pages.values()
+    parts = [
+        part
+        for page in pages
+        for part in (page, page.places, page.links, page.sizes, page.expiries, page.tries)
+        if not isinstance(part, int)
+    ]
+    return sum(map(sys.getsizeof, parts)) / queue.state.index.count
+
+
+def test_a_packed_message_whose_numbers_are_those_of_its_page_takes_ten_bytes() -> None:
     queue = queue_of()
     groups = 1000
-    fill(queue, 100 * groups, groups, 0)
+    fill(queue, 100 * groups, groups, 0, expires_ms=2_000_000_000_500)
     index = queue.state.index
     assert index.packed == 100 * groups - 2 * groups
-    pages = [(page, page.places, page.links, page.sizes) for page in index._pages.values()]
-    size = sum(sys.getsizeof(part) for page in pages for part in page)
-    assert size / index.count <= 20
-    entries = [place for page in pages for place in page[1] if isinstance(place, Entry)]
-    assert len(entries) == 2 * groups
-    assert all(page[0].expiries is None and page[0].tries is None for page in pages)
-    links = pages[len(pages) // 2][2]
-    assert isinstance(links, array) and links.itemsize == 4
+    assert bytes_each(queue) <= 10
+    places = [place for page in index._pages.values() for place in page.places]
+    assert sum(isinstance(place, Entry) for place in places) == 2 * groups
+
+
+def test_a_column_is_an_array_once_a_page_has_two_values() -> None:
+    queue = queue_of()
+    fill(queue, 1000, 7, deliveries=1)
+    fill(queue, 10 * PAGE_SIZE, 7, expires_ms=2_000_000_000_500)
+    for number, entry in enumerate(queue.state.index):
+        entry.size = 100 if number < 10 * PAGE_SIZE else 100 + number % 5
+    before = shown(queue)
+    queue.dispatch.backlog.pack_all()
+    assert shown(queue) == before
+    assert bytes_each(queue) <= 20
+    sizes = [page.sizes for page in queue.state.index._pages.values()]
+    assert sizes[0] == 100
+    assert isinstance(sizes[-1], array) and sizes[-1].itemsize == 4
+    for entry in list(queue.state.index):
+        assert queue.state.index.get(entry.seq) is not None
+    assert shown(queue) == before
+    assert queue.state.index.packed == 0
 
 
 def test_a_small_queue_is_never_packed() -> None:
