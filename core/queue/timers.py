@@ -4,7 +4,7 @@
 | what                                   | kept in                  | then                       |
 |----------------------------------------|--------------------------|----------------------------|
 | a delayed message's time comes         | `delayed`                | it is let in               |
-| a message expires                      | `expiry`, by seconds     | dropped, if not acquired   |
+| a message expires                      | `core.queue.expiry`      | dropped, if not acquired   |
 | an ungrouped message may be retried    | `away`                   | back at its place          |
 | a failed group may go on, drain report | `state.holds`            | its lane is resolved       |
 | an absent client did not return        | `membership.absent_until`| its groups are free        |
@@ -26,22 +26,10 @@ refused when its time comes. A persistent one is in the store at a place of its 
 every sequence number), and moves from there to its number in one step. Its body stays in the store.
 Memory has only what the queue needs to give the message a place. A message that is not persistent
 is kept in memory whole.
-
-`Expiry` knows which entries may have expired, without a timer for each. It is a heap of whole
-seconds and, for each second, the sequence numbers that expire within it: eight bytes a message
-instead of the 120 of a heap of tuples. A second is looked at once it has passed. Until then the
-dispatch tests the exact time of whatever it is about to hand out. So no expired message is ever
-delivered, and none stays on the queue more than a second too long. An entry whose body is in the
-store only keeps the end of its second, one number for all entries of that second. The exact time
-comes back with the body, and nothing is handed out without a body. Consumed messages leave their
-numbers behind until their second comes. With a time-to-live of a day that would be a day of
-traffic. So the table is rebuilt when dead numbers outweigh the living.
 """
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Final
 
@@ -49,6 +37,7 @@ from covey.core.dispatch.lane import DRAINING, HELD, Lane
 from covey.core.events.event import EventKind
 from covey.core.model.entry import ACQUIRED, AWAY, STORING, Entry
 from covey.core.model.message import Message
+from covey.core.queue.expiry import Expiry
 
 if TYPE_CHECKING:
     from covey.core.queue.queue import Queue
@@ -156,87 +145,6 @@ class Delayed:
             self.size -= waiting.size
             if waiting.message is not None:
                 self.resident -= waiting.message.weight
-
-
-MS_PER_S: Final = 1000
-LAST_MS: Final = MS_PER_S - 1
-REBUILD_MIN: Final = 4096  # a table of fewer numbers is not worth a rebuild
-
-
-class Expiry:
-    """Sequence numbers by the second in which they expire."""
-
-    __slots__ = ("_at", "_ends", "_numbers", "_passed", "_seconds", "count")
-
-    def __init__(self) -> None:
-        self._passed: array[int] = array("q")  # the numbers of a second that is over
-        self._at = 0  # place in `_passed`: the numbers before it were taken
-        self._numbers: dict[int, array[int]] = {}
-        self._seconds: list[int] = []
-        self._ends: dict[int, int] = {}  # the last millisecond of each second, for all its entries
-        self.count = 0
-
-    def add(self, entry: Entry) -> None:
-        """Note an entry that has an expiry time."""
-        second = entry.expires_ms // MS_PER_S
-        numbers = self._numbers.get(second)
-        if numbers is None:
-            numbers = array("q")
-            self._numbers[second] = numbers
-            self._ends[second] = second * MS_PER_S + LAST_MS
-            heappush(self._seconds, second)
-        numbers.append(entry.seq)
-        self.count += 1
-
-    def rounded(self, expires_ms: int) -> int:
-        """Return the last millisecond of a time's second, for an entry without its body."""
-        second = expires_ms // MS_PER_S
-        return self._ends.get(second, 0) or second * MS_PER_S + LAST_MS
-
-    def take_due(self, wall_ms: int, most: int) -> list[int]:
-        """Return numbers whose second has passed, at most so many, and forget them."""
-        due: list[int] = []
-        while len(due) < most:
-            if self._at == len(self._passed) and not self._begin_second(wall_ms):
-                break
-            part = self._passed[self._at : self._at + most - len(due)]
-            self._at += len(part)
-            due.extend(part)
-        self.count -= len(due)
-        return due
-
-    def _begin_second(self, wall_ms: int) -> bool:
-        """Begin to take the numbers of the next second that is over; False: there is none."""
-        self._at = 0
-        self._passed = array("q")
-        if not self._seconds or (self._seconds[0] + 1) * MS_PER_S > wall_ms:
-            return False
-        second = heappop(self._seconds)
-        del self._ends[second]
-        self._passed = self._numbers.pop(second)
-        return True
-
-    def next_ms(self) -> int:
-        """Return when to ask again, in milliseconds since the epoch; 0 for never."""
-        if self._at < len(self._passed):
-            return 1  # there are more numbers, and they are overdue
-        return (self._seconds[0] + 1) * MS_PER_S if self._seconds else 0
-
-    def is_bloated(self, living: int) -> bool:
-        """Return True if most numbers are of entries that are gone."""
-        return self.count > REBUILD_MIN and self.count > 2 * living
-
-    def rebuild(self, entries: Iterable[Entry]) -> None:
-        """Keep the numbers of these entries only."""
-        self._numbers.clear()
-        self._seconds.clear()
-        self._ends.clear()
-        self._passed = array("q")
-        self._at = 0
-        self.count = 0
-        for entry in entries:
-            if entry.expires_ms:
-                self.add(entry)
 
 
 # How much of each kind one pump does. Not Final, so that a test of the compiled queue can make it

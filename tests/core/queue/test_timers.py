@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from covey.core.dispatch.lane import Lane
 from covey.core.events.event import EventKind
-from covey.core.model.entry import PENDING, STORING, Entry, Outcome
+from covey.core.model.entry import STORING, Outcome
 from covey.core.queue import policy as commands
 from covey.core.queue import timers
-from covey.core.queue.timers import REBUILD_MIN, Expiry
 from tests.core.support import Bench, policy
-from tests.doubles import Letter
 
 
 def test_an_idle_queue_has_no_deadline() -> None:
@@ -79,43 +76,7 @@ def test_the_owner_of_an_idle_group_is_forgotten_after_one_to_two_turns() -> Non
     assert bench.queue.next_deadline(bench.now, bench.wall_ms) == 0
 
 
-# Expiry: numbers by the second in which they run out.
-
-
-def entry(seq: int, expires_ms: int) -> Entry:
-    message = Letter()
-    message.expires_ms = expires_ms
-    return Entry(seq, message, Lane("g"), PENDING)
-
-
-def test_a_second_is_due_once_it_has_passed() -> None:
-    expiry = Expiry()
-    expiry.add(entry(1, 5_999))
-    expiry.add(entry(2, 5_000))
-    assert expiry.next_ms() == 6_000
-    assert list(expiry.take_due(5_999, 1000)) == []
-    assert sorted(expiry.take_due(6_000, 1000)) == [1, 2]
-    assert expiry.next_ms() == 0
-
-
-def test_a_rounded_time_is_the_last_of_its_second_and_falls_due_with_it() -> None:
-    expiry = Expiry()
-    expiry.add(entry(1, 5_000_500))
-    rounded = expiry.rounded(5_000_500)
-    assert rounded == 5_000_999
-    assert expiry.rounded(7_000_001) == 7_000_999  # also of a second that has nothing in it
-    expiry.rebuild([entry(1, rounded)])
-    assert list(expiry.take_due(5_001_000, 1000)) == [1]
-
-
-def test_a_rebuild_keeps_the_living() -> None:
-    expiry = Expiry()
-    for seq in range(REBUILD_MIN + 1):
-        expiry.add(entry(seq, 5_000))
-    assert expiry.is_bloated(1)
-    assert not expiry.is_bloated(REBUILD_MIN)
-    expiry.rebuild([entry(7, 9_000), entry(8, 0)])
-    assert list(expiry.take_due(10_000, 1000)) == [7]
+# Expiry on a queue.
 
 
 def test_nothing_is_delivered_after_its_time_even_within_its_second() -> None:
@@ -173,16 +134,6 @@ def test_a_browser_does_not_see_what_ran_out() -> None:
     browser = bench.browse()
     bench.pump()
     assert browser.got == [2]
-
-
-def test_a_clock_that_is_set_back_expires_nothing_early_and_all_in_the_end() -> None:
-    expiry = Expiry()
-    for seq, expires_ms in enumerate((5_000, 6_000, 4_000_000), start=1):
-        expiry.add(entry(seq, expires_ms))
-    assert list(expiry.take_due(6_000, 1000)) == [1]
-    assert list(expiry.take_due(1_000, 1000)) == []
-    assert list(expiry.take_due(7_000, 1000)) == [2]
-    assert list(expiry.take_due(5_000_000, 1000)) == [3]
 
 
 def test_very_many_that_run_out_together_go_in_portions_the_oldest_first(
