@@ -1,8 +1,10 @@
 # Compiled by mypyc: see setup.py.
 """Writer: the one thread of a durable store, and what it asks of the store's engine.
 
-Group commit: the thread commits together all batches that came while the last commit ran. It never
-waits for more batches. Bodies are read between two commits. The thread reports through `notify`,
+Group commit: the thread commits together the batches that came while the last commit ran, up to
+`COMMIT_BYTES`; what is beyond becomes the next commit. Else a fast producer and a slow disk would
+make commits of `unwritten_max`, packed in memory as a whole. A batch is never divided. The thread
+never waits for more batches. Bodies are read between two commits. It reports through `notify`,
 which runs a callable on the event loop's thread. Results are collected in one report, so a busy
 loop is notified only once.
 
@@ -21,6 +23,7 @@ error ends the thread silently, not even a bug of ours: the broker would wait fo
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable
 from threading import Condition, Thread
 
@@ -32,6 +35,7 @@ from covey.core.storage.store import BodyRecord
 
 # Not Final, so that a test of the compiled writer can make it small.
 RETRY_S = 0.5  # how often an engine that cannot write is asked again
+COMMIT_BYTES = 4 * 1024 * 1024  # of heads and bodies; a batch that has more is a commit by itself
 
 Notify = Callable[[Callable[[], None]], None]
 
@@ -110,7 +114,8 @@ class Writer:
         self._notify = notify
         self._tell = tell
         self._awake = Condition()
-        self._changes: Changes | None = None
+        self._changes: Changes | None = None  # the next commit
+        self._later: deque[Changes] = deque()  # those after it
         self._pages: list[BodyRead] = []
         self._report: Report | None = None
         self._is_closing = False
@@ -125,12 +130,15 @@ class Writer:
     # The loop's side.
 
     def submit(self, changes: Changes) -> None:
-        """Have a batch written; batches that wait together become one commit."""
+        """Have a batch written; what waits together becomes one commit, up to a bound."""
         with self._awake:
-            if self._changes is None:
+            last = self._later[-1] if self._later else self._changes
+            if last is None:
                 self._changes = changes
+            elif last.size + changes.size > COMMIT_BYTES:
+                self._later.append(changes)
             else:
-                self._changes.add(changes)
+                last.add(changes)
             self._awake.notify()
 
     def ask(self, page: BodyRead) -> None:
@@ -165,7 +173,8 @@ class Writer:
         self._look()
         while self._wait():
             with self._awake:
-                changes, self._changes = self._changes, None
+                changes = self._changes
+                self._changes = self._later.popleft() if self._later else None
                 pages, self._pages = self._pages, []
             if changes is not None:
                 self._commit(changes)
