@@ -100,8 +100,11 @@ def _fill(job: Job) -> None:
     link = StompLink(job)
     for portion in range(job.count // CHUNK):
         frames = wire.send_frames(job.destination, CHUNK, job.size, job.groups, HEADER)
-        own = b"JMSXGroupID:p%dg" % (portion % (GROUPS_MAX // job.groups))
-        fill(link, [frame.replace(b"JMSXGroupID:g", own, 1) for frame in frames])
+        # Frames name their group in two headers, and the queue reads either.
+        own = b"%%b:p%dg" % (portion % (GROUPS_MAX // job.groups))
+        for header in (b"JMSXGroupID", b"message_group"):
+            frames = [frame.replace(header + b":g", own % header, 1) for frame in frames]
+        fill(link, frames)
     link.socket.close()
 
 
