@@ -6,7 +6,8 @@ peer.
 
 But a loop that rested before it read has nothing else to handle. Then the connections that were
 woken by this read (`read`), if they are few, get their turns in the same call. So the answer to a
-single message leaves without another round of the loop.
+single message leaves without another round of the loop. After a read that was long work others come
+first.
 
 After a read the loop may look for the next bytes for a while instead of going to sleep
 (`look_on`): to wake up from sleep takes longer than to handle a message. Everything else of the
@@ -24,6 +25,7 @@ from weakref import WeakValueDictionary
 Turn = Callable[[], None]
 
 FEW: Final = 2  # turns taken at once: a producer's and its consumer's
+LONG_S: Final = 0.005  # a read that took so long had others wait
 RESTED_S: Final = 0.00001  # since the last read: within one round of the loop it is less
 
 
@@ -54,7 +56,8 @@ class Wakes:
             handle(data)
         finally:
             self._asked = None
-            if len(asked) > FEW or now - self._read_until < RESTED_S:
+            is_busy = len(asked) > FEW or now - self._read_until < RESTED_S
+            if is_busy or time.monotonic() - now > LONG_S:
                 for turn in asked:
                     self._loop.call_soon(turn)
                 asked = []

@@ -7,6 +7,7 @@ a mock: each does what the core asks of it, in the simplest way.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeVar
 
 from covey.config.settings import Settings
@@ -40,15 +41,29 @@ Event = tuple[EventKind, str, int, int]
 
 
 def make_directory(
-    settings: Settings, store: MessageStore | None = None, audit: Audit | None = None
+    settings: Settings,
+    store: MessageStore | None = None,
+    audit: Audit | None = None,
+    stopwatch: Callable[[], float] | None = None,
 ) -> Directory:
     """Make a broker for each virtual host; the first one has the store."""
-    directory = Directory(settings, Shared(settings, audit))
+    directory = Directory(settings, Shared(settings, audit, stopwatch))
     for entry in settings.virtual_hosts:
         broker = Broker(settings, store, shared=directory.shared, space=entry.id)
         directory.brokers[entry.id] = broker
         store = None
     return directory
+
+
+class SlowWatch:
+    """A stopwatch that finds much time gone at each look."""
+
+    def __init__(self) -> None:
+        self.time = 1.0
+
+    def look(self) -> float:
+        self.time += 1.0
+        return self.time
 
 
 class Letter(Message):

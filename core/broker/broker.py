@@ -163,7 +163,8 @@ class Broker:
         self.allow(self.limits)
         arrivals = Arrivals(self.commits, self.clock, self.limits)
         self.sessions: dict[int, Session] = {}
-        self.publishing = Publishing(self.commits, arrivals, settings.broker.id, self.sessions)
+        id, lengths = settings.broker.id, self.turn_lengths
+        self.publishing = Publishing(self.commits, arrivals, id, self.sessions, lengths)
         self.transactions = Transactions(self.publishing, self.clock, self.limits, self.jobs)
         hosts: list[VirtualHost] = []
         self.turns = Turns(self.shared, self.commits, self.publishing, hosts)
@@ -174,13 +175,12 @@ class Broker:
         self.internal_errors = 0  # unexpected exceptions; whoever catches one logs it
         self.instance = "covey"  # names this run in message ids; the server makes it unique
         self.run_mark = ""  # names this run in names of temporary destinations
-        is_durable = self.commits.is_durable
-        ledger = self.commits.ledger if is_durable else None
+        ledger = self.commits.ledger if self.commits.is_durable else None
         given = (settings.virtual_host(space), Policies(settings), self.clock)
         self.host = VirtualHost(*given, self.turns, ledger, self.jobs)
         self.host.audience.freed = self.publishing.waiting_work.free
         hosts.append(self.host)
-        if is_durable and is_recovered:
+        if ledger is not None and is_recovered:
             recover(hosts, self.commits)
         self.shared.brokers.append(self)
 

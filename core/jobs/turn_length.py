@@ -7,7 +7,12 @@ turn above `slow_s`, and of what it was doing: the last value of `doing`. If hal
 to the garbage collector, that is said first: it was not the work that was slow. What has to be
 tidied up after some time of work (`tidy`) is done within a turn, and so measured with it.
 
-Without a stopwatch, as in a test, nothing is measured.
+What one connection has sent may be long work. So its engine stops between two frames when the turn
+has taken LONG_S, and handles the rest in another turn. To look at the stopwatch costs something. So
+whoever works counts `pieces`, each about as much as a message to one queue, and an engine only
+looks (`look`) after LOOK_EVERY pieces. Slow work counts for as many pieces as it has parts.
+
+Without a stopwatch, as in a test, nothing is measured, and no turn is long.
 """
 
 from __future__ import annotations
@@ -21,6 +26,7 @@ from covey.core.events.audit import Audit
 
 BOUNDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 LONG_S: Final = 0.01  # one client's frames may take so long, then others have a turn
+LOOK_EVERY: Final = 32  # pieces of work between two looks at the stopwatch
 
 
 class TurnLengths:
@@ -35,6 +41,7 @@ class TurnLengths:
         self.longest_collection_s = 0.0
         self.slow_s = 0.1
         self.doing = ""  # what the present turn does, in words for people
+        self.pieces = 0  # of work in this turn since the stopwatch was last looked at
         self.tidy_at_s = math.inf  # when `total_s` comes to this, `tidy` is called in its turn
         self.tidy: Callable[[], None] = _nothing
         self._stopwatch = stopwatch
@@ -45,6 +52,7 @@ class TurnLengths:
 
     def begin(self, doing: str) -> int:
         """Begin a turn; return its number."""
+        self.pieces = 0
         if self._stopwatch is not None:
             self._number += 1
             self._began = self._stopwatch()
@@ -52,8 +60,9 @@ class TurnLengths:
             self.doing = doing
         return self._number
 
-    def is_long(self) -> bool:
-        """Return True if the present turn has taken so long that others should have theirs."""
+    def look(self) -> bool:
+        """Look at the stopwatch; return True if it is time that others have their turn."""
+        self.pieces = 0
         return self._stopwatch is not None and self._stopwatch() - self._began > LONG_S
 
     def end_of(self, number: int) -> None:

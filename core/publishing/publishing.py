@@ -37,6 +37,7 @@ from covey.core.errors import RefusedError
 from covey.core.host.temporary import admitted
 from covey.core.host.topic import Topic
 from covey.core.host.virtual_host import VirtualHost
+from covey.core.jobs.turn_length import TurnLengths
 from covey.core.model.consumer import Consumer
 from covey.core.model.entry import Entry
 from covey.core.model.message import RETAIN, Message, Origin
@@ -67,6 +68,7 @@ class Publishing:
         arrivals: Arrivals,
         broker_id: str,
         sessions: Mapping[int, Session],
+        turn_lengths: TurnLengths,
     ) -> None:
         """Publish for these sessions, which come and go."""
         self.commits = commits
@@ -74,6 +76,7 @@ class Publishing:
         self.arrivals = arrivals
         self.broker_id = broker_id
         self.sessions = sessions
+        self.turn_lengths = turn_lengths
         self.waiting_work = WaitingWork(commits.overload.opened)
         self.fanned: Topic | None = None  # the one topic that may have gathered messages
 
@@ -220,6 +223,7 @@ class Publishing:
                 self.weigh(session, send, needs)
                 if needs.held is not None:
                     return needs.held
+            self.turn_lengths.pieces += len(sends) + len(needs.counts)
         obstacle: Obstacle | None = self._blocker(session, needs, may_overtake=may_overtake)
         if obstacle is None and self.commits.overload.is_shut and work.sends and not work.is_ours:
             obstacle = self.commits.overload.gate(is_persistent=needs.is_persistent)
@@ -314,6 +318,8 @@ class Publishing:
             self.fan_out(now)
             self.fanned = topic
         topic.publish(session, message, now)
+        # A reader gets gathered messages, so one message costs it far less than a queue.
+        self.turn_lengths.pieces += len(topic.feeds) >> 3
 
     def fan_out(self, now: float) -> None:
         """Hand out what the last topic has gathered."""

@@ -96,9 +96,7 @@ class WaitingWork:
     def __init__(self, opened: list[Gate]) -> None:
         """Begin with none; `opened` has the gates that have opened since the last retry."""
         self.lines: dict[Obstacle, WaitingLine] = {}
-        self._places: dict[
-            Session, dict[Work, WaitingLine]
-        ] = {}  # where the work of each session waits
+        self._places: dict[Session, dict[Work, WaitingLine]] = {}  # where each one's work waits
         self.freed: dict[Obstacle, None] = {}  # those that may have room now for work that waits
         self._opened = opened
 

@@ -6,7 +6,9 @@ outboxes of all links together may hold `outbox_max` bytes. Beyond that nothing 
 to the peer, until half of that is left.
 
 From the peer: a connection is blocked while one of its messages waits for room. Meanwhile its links
-hold back messages. If they hold more than `held_max` bytes, its socket is not read.
+hold back messages. If they hold more than `held_max` bytes, its socket is not read. When the
+messages that were held back take longer than a turn may last, the rest is handled in the next
+turn (`AmqpEngine.is_behind`), before any frame that came later.
 """
 
 from __future__ import annotations
@@ -107,15 +109,18 @@ class Backpressure:
         """Note that a link has to wait: with its held messages, or with new credit."""
         if link not in self._stalled:
             self._stalled.append(link)
-        self._engine.reading = self.held_size < self._engine.settings.held_max
 
     def go_on(self) -> None:
         """Handle what was held back while the connection was blocked, commands last."""
         engine = self._engine
         if engine.session is None or engine.session.must_wait or not self._stalled:
             return
-        engine.reading = True
         stalled, self._stalled = self._stalled, []
         for link in sorted(stalled, key=lambda each: not each.needs_room):
             link.work()
         engine.framing.renew()
+
+    @property
+    def is_full(self) -> bool:
+        """Return True if the links hold back as much as they may."""
+        return self.held_size >= self._engine.settings.held_max

@@ -9,6 +9,8 @@ a peer sends something wrong, its link, its session or its connection ends with 
 Limits that hold here:
 - A new peer has `open_timeout_s` to log in and open.
 - `backpressure` bounds what waits for a slow peer, and what a blocked peer may still send.
+- Frames that take long are handled a few in a turn (`core.jobs.turn_length`). Meanwhile the engine
+  `is_behind`: it is not read, and its next turn handles what is left of the last read.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from typing import Final
 from covey.config.settings import AmqpSettings
 from covey.core.broker.broker import Broker, Name
 from covey.core.errors import BrokerError, ProtocolError, RefusedError
+from covey.core.jobs.turn_length import LOOK_EVERY
 from covey.core.security.users import Verb, authorise
 from covey.core.session import Session
 from covey.protocols.amqp.backpressure import Backpressure
@@ -87,6 +90,7 @@ class AmqpEngine(Engine):
         self.open_deadline = now + settings.open_timeout_s
         self.backpressure = Backpressure(self)
         self._last_words = b""  # a close that proton would not send before the peer's open
+        self.is_behind = False  # there was no time for all that has come
         self.is_receiving = False  # `receive` is running; it wakes the shell at its end
         self._is_broken = False  # the engine has raised: its state cannot be trusted any more
         self._shown = -math.inf  # when proton was last told that the peer is alive
@@ -102,6 +106,7 @@ class AmqpEngine(Engine):
         try:
             if self.wire is None:
                 data = self._log_in(data)
+            self.is_behind = False
             self.framing.receive(data)
             self._end_turn()
         finally:
@@ -149,7 +154,7 @@ class AmqpEngine(Engine):
                 self._proton_deadline = self.wire.tick(now) or math.inf
             if self._proton_deadline < math.inf:
                 deadline = self._proton_deadline
-            self.backpressure.go_on()
+            self._go_on()
             self.walk()
             self._end_turn()
         if self.session is not None or self.is_closed:
@@ -251,6 +256,26 @@ class AmqpEngine(Engine):
         self.broker.run(self.now, self.session)
         if self.links.to_close:
             self.links.close_due()
+        if not self.is_closed:
+            self.reading = not self.is_behind and not self.backpressure.is_full
+            if self.is_behind:
+                self.has_news()
+
+    def _go_on(self) -> None:
+        """Handle what there was no time or room for: held messages, then frames not looked at."""
+        was_behind, self.is_behind = self.is_behind, False
+        self.backpressure.go_on()
+        if was_behind and not self.is_behind:
+            self.framing.receive(b"")
+
+    def must_end_turn(self) -> bool:
+        """Count a piece of work; True: there is no time for it in this turn."""
+        lengths = self.broker.turn_lengths
+        if self.is_behind or (lengths.pieces >= LOOK_EVERY and lengths.look()):
+            self.is_behind = True
+            return True
+        lengths.pieces += 1
+        return False
 
     def walk(self) -> None:
         """Handle proton's events."""

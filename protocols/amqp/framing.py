@@ -26,6 +26,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from covey.core.errors import BrokerError, ProtocolError, RefusedError
+from covey.core.jobs.turn_length import LOOK_EVERY
 from covey.protocols.amqp.codec import encoder
 from covey.protocols.amqp.codec.performatives import (
     ATTACH,
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from covey.protocols.amqp.engine import AmqpEngine
 
 LIVES: Final = (BEGIN, ATTACH, DETACH, END)  # frames that begin or end sessions and links
+NO_TRANSFER: Final = 8  # pieces of work (`core.jobs.turn_length`) that another frame counts for
 UNREAD_MAX: Final = 4 * 1024 * 1024  # bytes of waiting answers; a proper client reads its answers
 
 
@@ -102,7 +104,7 @@ class Framing:
     # From the peer.
 
     def receive(self, data: bytes) -> None:
-        """Handle every frame that is complete now."""
+        """Handle every frame that is complete now, as far as there is time in this turn."""
         try:
             self._receive(self._rest + data if self._rest else data)
         except BrokerError as error:
@@ -131,7 +133,11 @@ class Framing:
         rest: int
         last = -1  # the second number of the head of the last frame
         channel: Channel | None = None  # that frame's, if it was usual
+        lengths = engine.broker.turn_lengths
         while end - at >= HEAD_SIZE and not engine.is_closed:
+            if lengths.pieces >= LOOK_EVERY and engine.must_end_turn():
+                break
+            lengths.pieces += 1
             following = transfer.repeats(data, at, end)
             if following:
                 size = following - at
@@ -150,6 +156,7 @@ class Framing:
                     channel.on_transfer(transfer)
                     at = following
                     continue
+            lengths.pieces += NO_TRANSFER
             following = self._handle(data, at, end)
             if following == at:
                 break

@@ -294,6 +294,7 @@ class Channel:
             raise ProtocolError("a disposition of no delivery", "decode-error")
         if last < 0:
             last = first
+        self.engine.broker.turn_lengths.pieces += min(((last - first) & MASK), AT_ONCE)
         state = NO_STATE
         if place and data[place] != NULL_CODE:
             state = read_state(data, place)

@@ -1,9 +1,9 @@
 # Compiled by mypyc: see setup.py.
 """StompEngine: one STOMP connection, bytes in and bytes out.
 
-All frames of one read are handled together. Then the broker delivers, and everything for this peer
-leaves as one piece. `send` handles SEND, `verbs` all other frames. What a client has only after its
-login is in `session`.
+All frames of one read are handled together, unless that takes long (`core.jobs.turn_length`). Then
+the broker delivers, and everything for this peer leaves as one piece. `send` handles SEND, `verbs`
+all other frames. What a client has only after its login is in `session`.
 
 Any error in a frame ends the connection. The ERROR names the cause and the receipt that was asked
 for (STOMP 1.2, "ERROR"): the protocol has no way to refuse one frame and go on.
@@ -22,6 +22,7 @@ from typing import Final
 from covey.config.settings import StompSettings
 from covey.core.broker.broker import Broker
 from covey.core.errors import BrokerError, ProtocolError, RefusedError
+from covey.core.jobs.turn_length import LOOK_EVERY
 from covey.protocols.engine import FAILED, LARGE, Engine, Log
 from covey.protocols.stomp import ack as acks
 from covey.protocols.stomp.frame import Frame, encode
@@ -35,7 +36,6 @@ from covey.protocols.stomp.versions import LOGIN_COMMANDS, SUPPORTED_TEXT, Versi
 OUTBOX_FACTOR: Final = 2
 END_LENGTH: Final = 2  # of a frame, behind its body: NUL and LF
 V1_2: Final = Version.V1_2
-LOOK_EVERY: Final = 32  # frames between two checks of how long the turn has taken
 
 
 class StompEngine(Engine):
@@ -280,18 +280,17 @@ class StompEngine(Engine):
         session = self.session
         if session is not None and session.holding.messages and not self._must_wait():
             self._accept_more(session)  # most consumers send nothing but ACKs
-        handled = 0
         lengths = self.broker.turn_lengths
         try:
             while not self.is_closed:
                 if self._must_wait():
                     self.reading = False
                     break
-                handled += 1
-                if handled % LOOK_EVERY == 0 and lengths.is_long():
+                if lengths.pieces >= LOOK_EVERY and lengths.look():
                     self.reading = False  # others come first: `tick` handles the rest
                     self.wake()
                     break
+                lengths.pieces += 1
                 head, body, own = parser.next_head()
                 session = self.session
                 if head is not None and head.plan is not None and session is not None:
@@ -335,6 +334,7 @@ class StompEngine(Engine):
                 raise ProtocolError(f"{frame.command} before CONNECT")
             check(frame.command, headers, version)
             self.broker.turn_lengths.doing = frame.command
+            self.broker.turn_lengths.pieces += LOOK_EVERY  # it may be long, and is no message
             VERBS[frame.command](session, frame, headers)
         except BrokerError as error:
             self.fail(error, frame.receipt(version))
@@ -347,6 +347,8 @@ class StompEngine(Engine):
         if session.version is not V1_2:
             return
         try:
-            acks.accept(session, self.parser.next_acks())
+            tags = self.parser.next_acks()
+            self.broker.turn_lengths.pieces += len(tags)
+            acks.accept(session, tags)
         except BrokerError as error:
             self.fail(error, None)

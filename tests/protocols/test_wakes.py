@@ -10,6 +10,7 @@ from functools import partial
 import anyio
 import pytest
 
+from covey.protocols import wakes as module
 from covey.protocols.wakes import FEW, RESTED_S, Wakes, wakes_of
 
 Play = Callable[[Callable[[], Awaitable[None]]], None]
@@ -23,6 +24,12 @@ def play(request: pytest.FixtureRequest) -> Play:
         anyio.run(scenario, backend_options={"use_uvloop": request.param == "uvloop"})
 
     return run
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that stands still for a while changes nothing."""
+    monkeypatch.setattr(module, "LONG_S", 60.0)
 
 
 def reader(wakes: Wakes, names: str, taken: list[str]) -> Callable[[bytes], None]:
@@ -42,6 +49,22 @@ def test_after_a_rest_a_few_turns_are_taken_in_the_call_that_read(play: Play) ->
         taken: list[str] = []
         wakes.read(reader(wakes, "ab"[:FEW], taken), b"1", time.monotonic())
         assert taken == ["1", "a", "b"]
+
+    play(scenario)
+
+
+def test_after_a_read_that_was_long_work_others_come_first(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LONG_S", -1.0)
+
+    async def scenario() -> None:
+        wakes = wakes_of(asyncio.get_running_loop())
+        taken: list[str] = []
+        wakes.read(reader(wakes, "a", taken), b"1", time.monotonic())
+        assert taken == ["1"]
+        await asyncio.sleep(0)
+        assert taken == ["1", "a"]
 
     play(scenario)
 

@@ -131,10 +131,12 @@ class IncomingLink(ABC):
         return False
 
     def work(self) -> None:
-        """Handle the messages that were held back, until one has to wait again."""
+        """Handle the messages that were held back, until one has to wait, or the turn is long."""
         while self.held and not self.is_ended:
             number, tag, state, data = self.held[0]
             if self.session.must_wait and self.must_wait(state):
+                break
+            if self.engine.must_end_turn():
                 break
             self.held.popleft()
             self.engine.backpressure.let_go(state, data)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from covey.core.jobs.turn_length import BOUNDS, TurnLengths
+from covey.core.jobs.turn_length import BOUNDS, LONG_S, LOOK_EVERY, TurnLengths
 from tests.doubles import Heard
 
 
@@ -63,3 +63,19 @@ def test_a_turn_that_was_slow_for_the_collector_says_so() -> None:
         lengths.end()
     said = [str(doing) for _, _, doing in heard.all]
     assert said == ["SUBSCRIBE", "garbage collection (600 ms), SUBSCRIBE"]
+
+
+def test_a_look_says_whether_others_should_have_their_turn() -> None:
+    watch = Watch()
+    lengths = TurnLengths(watch.look, Heard())
+    lengths.begin("STOMP")
+    lengths.pieces += LOOK_EVERY
+    assert not lengths.look()
+    assert lengths.pieces == 0
+    watch.time += 2 * LONG_S
+    assert lengths.look()
+    lengths.pieces += 1
+    lengths.begin("STOMP")
+    assert lengths.pieces == 0
+    assert not lengths.look()
+    assert not TurnLengths(None, Heard()).look()

@@ -6,7 +6,7 @@ Frames a client is sent are read from the bytes and kept in `inbox` until a test
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from textwrap import dedent
 
 import structlog
@@ -63,11 +63,12 @@ class World:
         stomp: StompSettings | None = None,
         store: MessageStore | None = None,
         limits: dict[str, object] | None = None,
+        stopwatch: Callable[[], float] | None = None,
     ) -> None:
         given: dict[str, object] = {"broker": limits or {}}
         lists = {"queue": queues, "topic": topics, "virtual_host": hosts, "user": users}
         given.update({name: tuple(entries) for name, entries in lists.items() if entries})
-        self.directory = make_directory(Settings.model_validate(given), store)
+        self.directory = make_directory(Settings.model_validate(given), store, None, stopwatch)
         self.broker = self.directory.any_broker
         self.stomp = stomp or StompSettings()
         self.now = START_S

@@ -1,4 +1,4 @@
-"""One connection over time: heart-beats, and how it waits without losing anything."""
+"""One connection over time: heart-beats, how it waits without losing anything, and its turns."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import pytest
 
 from covey.config.queues import QueueSettings, TopicSettings
 from covey.config.settings import StompSettings
-from tests.protocols.stomp.support import World, frame
+from covey.core.jobs.turn_length import LOOK_EVERY
+from tests.doubles import SlowWatch
+from tests.protocols.stomp.support import Client, World, frame
 
 LOGIN = {"login": "admin", "passcode": "password"}
+WIDE = ",".join(f"/queue/q.{number}" for number in range(LOOK_EVERY))
 
 
 # Heart-beats.
@@ -319,3 +322,102 @@ def test_a_patience_that_is_no_number_is_refused() -> None:
     client.send("CONNECT", headers | {"covey-wait-ms": "-1"})
     assert "covey-wait-ms:-1" in client.error()["message"]
     assert not world.broker.sessions  # one that was opened already would never be dropped
+
+
+# Turns: frames of one read that take long.
+
+
+def sends(count: int, destination: str) -> bytes:
+    """Write SENDs with numbers, each with a receipt."""
+    return b"".join(
+        frame("SEND", {"destination": destination, "receipt": f"r{number}"}, f"{number}")
+        for number in range(count)
+    )
+
+
+def slow_world() -> World:
+    return World(stopwatch=SlowWatch().look)
+
+
+def read(client: Client, data: bytes) -> None:
+    """Let the broker read bytes, and nothing else happen."""
+    client.engine.receive(data, client.world.now)
+
+
+def arrived(world: World, name: str) -> int:
+    return world.broker.host.queues[name].counters.enqueued
+
+
+def test_a_turn_ends_after_a_slow_frame_and_the_rest_comes_in_other_turns() -> None:
+    world = slow_world()
+    client, other = world.connect(), world.connect()
+    read(client, sends(5, WIDE))
+    assert arrived(world, "q.0") == 1
+    assert not client.engine.reading
+    read(other, frame("SEND", {"destination": "/queue/q.0"}, "other"))
+    assert arrived(world, "q.0") == 2
+    world.settle_down()
+    assert client.engine.reading
+    assert client.receipts() == [f"r{number}" for number in range(5)]
+    assert world.depth("/queue/q.31") == 5
+    reader = world.connect()
+    reader.subscribe("/queue/q.0")
+    assert reader.bodies() == ["0", "other", "1", "2", "3", "4"]
+
+
+def test_quick_frames_are_counted_and_slow_ones_count_for_more() -> None:
+    world = slow_world()
+    client = world.connect()
+    read(client, sends(3 * LOOK_EVERY, "/queue/q"))
+    assert 0 < arrived(world, "q") <= LOOK_EVERY
+    world.settle_down()
+    assert client.receipts() == [f"r{number}" for number in range(3 * LOOK_EVERY)]
+    begins = b"".join(frame("BEGIN", {"transaction": f"{number}"}) for number in range(3))
+    read(client, begins)
+    assert len(client.session.core.transactions) == 1
+    world.settle_down()
+    assert len(client.session.core.transactions) == 3
+
+
+def test_a_turn_that_was_short_goes_on_to_the_end_of_the_read() -> None:
+    world = World(stopwatch=lambda: 1.0)
+    client = world.connect()
+    read(client, sends(5, WIDE))
+    assert arrived(world, "q.0") == 5
+    assert client.engine.reading
+
+
+def test_messages_to_a_topic_with_many_readers_count_for_more() -> None:
+    world = slow_world()
+    for _ in range(64):
+        world.connect().subscribe("/topic/t")
+    client = world.connect()
+    read(client, sends(LOOK_EVERY, "/topic/t"))
+    assert world.broker.host.topics["t"].published == 4  # each counts for 1 + 64 / 8
+    world.settle_down()
+    assert world.broker.host.topics["t"].published == LOOK_EVERY
+
+
+def test_a_peer_is_not_taken_for_dead_while_its_frames_wait_for_a_turn() -> None:
+    world = slow_world()
+    client = world.connect(**{"heart-beat": "1000,0"})
+    read(client, sends(9, WIDE))
+    for _ in range(3):
+        world.now += 1.4
+        client.engine.tick(world.now)
+        assert not client.engine.is_closed
+    world.settle_down()
+    assert len(client.receipts()) == 9
+    world.wait(1.6)
+    assert "stale" in client.error()["message"]
+
+
+def test_a_frame_that_is_refused_in_a_later_turn_ends_the_connection_with_its_receipt() -> None:
+    world = slow_world()
+    client = world.connect()
+    read(client, sends(3, WIDE) + frame("COMMIT", {"transaction": "none", "receipt": "last"}))
+    assert arrived(world, "q.0") == 1
+    world.settle_down()
+    assert [client.take("RECEIPT")["receipt-id"] for _ in range(3)] == ["r0", "r1", "r2"]
+    assert client.error()["receipt-id"] == "last"
+    assert arrived(world, "q.0") == 3
