@@ -165,6 +165,8 @@ class HeldStore(MemoryStore):
         self.tickets: list[int] = []
         self.stored: list[Message] = []
         self.deleted: list[int] = []
+        self.resting: list[int] = []  # tickets of batches that can wait
+        self.hurried = 0
 
     def append(self, queue: int, seq: int, group: str, message: Message) -> None:
         """Note what is to be kept."""
@@ -174,9 +176,15 @@ class HeldStore(MemoryStore):
         """Note what is to be forgotten."""
         self.deleted.append(seq)
 
-    def flush(self, ticket: int) -> None:
+    def flush(self, ticket: int, can_wait: bool = False) -> None:
         """Wait for the test's word."""
         self.tickets.append(ticket)
+        if can_wait:
+            self.resting.append(ticket)
+
+    def hurry(self) -> None:
+        """Count it."""
+        self.hurried += 1
 
     def write(self) -> None:
         """Finish everything that was handed over."""

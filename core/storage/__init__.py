@@ -2,7 +2,7 @@
 
 Read `store` first: the interface of every store, with its records; `listener` is what a store tells
 the core. `commits` hands changes to the store, a `batch` at a time, and shows them once it has
-them.
+them; `promises` knows who waits for which batch.
 `overload` makes producers wait for disk and memory. `ledger` tells the store of queues, durable
 subscriptions and named records. `paging` moves bodies out and in.
 

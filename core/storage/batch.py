@@ -28,6 +28,7 @@ class Batch:
 
     __slots__ = (
         "behind",
+        "can_wait",
         "entries",
         "handed_at",
         "parts",
@@ -38,6 +39,7 @@ class Batch:
     )
 
     def __init__(self) -> None:
+        self.can_wait = False  # it only forgets what was settled, and nobody waits for it
         self.handed_at = 0.0  # when it was given to the store
         self.size = 0  # as `Overload` counts it
         self.spilled_size = 0
@@ -46,6 +48,10 @@ class Batch:
         self.reserved: list[tuple[Queue, int]] = []
         self.parts: list[BatchPart] = []  # those that have joined it
         self.behind: list[BatchPart] = []  # those that its promises wait for
+
+    def is_awaited(self) -> bool:
+        """Return True if entries, numbers or memory wait for it."""
+        return bool(self.entries or self.spilled or self.reserved or self.parts or self.behind)
 
     def tell_stored(self) -> None:
         """Tell the listeners of each queue that the disk has its messages."""

@@ -13,12 +13,11 @@ more is shown or promised, and the server ends.
 A client's long commit is carried out in portions, while other sessions' batches go to the disk.
 Its changes are gathered in a part, which joins one batch at the end (`core.storage.batch`).
 
-`Promises` know whose changes are on their way to the disk, and whom to call when the disk has them.
-Each batch has a ticket. A session's receipts wait for the last batch that holds a change of this
-session, and for no other session's changes. A session claims the changes of its turn (`claim`).
-What the broker does by itself belongs to nobody: a delivery, an expiry, a body put out of memory. A
-change that nobody has claimed counts for the next session that asks. So a receipt may be late, but
-is never early. After a failure of the store nothing is ever promised again.
+Some batches may wait a little, so that they cost no write of their own. These only forget messages
+that were settled, and nobody waits for them: no receipt, no entry, no block of numbers. The store
+keeps such a batch for the next one (`can_wait`). As soon as somebody asks for a promise that such a
+batch holds, the store is told to hurry. Whoever had no confirmation was promised nothing: the
+message of an acknowledgement that was under way may come again after a kill.
 """
 
 from __future__ import annotations
@@ -39,90 +38,17 @@ from covey.core.storage.ledger import Ledger
 from covey.core.storage.listener import StoreListener
 from covey.core.storage.overload import MESSAGE_COST, Overload, Unwritten
 from covey.core.storage.paging import BodiesInMemory, Decoder, Pager
+from covey.core.storage.promises import Promises
 from covey.core.storage.store import BodyRecord, MessageStore, NamedRecord
 
 if TYPE_CHECKING:
     from covey.core.queue.timers import Waiting
-    from covey.core.session import Session
 
 EVENTS: Final = "event-log"  # the kind of named record that says which run had the store
 RUN: Final = "run"  # that record's key; its value: the run, and its last event before a change
 NOT_LOGGED: Final = "(not logged)"  # follows the name of a run that logs no events (any more)
 
 STUCK_S: Final = 1.0  # how long a batch may be under way to the store while deliveries go on
-
-
-class Promises:
-    """Who waits for which batch."""
-
-    __slots__ = ("_gathered", "_under_way", "failure", "is_unclaimed", "ticket")
-
-    def __init__(self) -> None:
-        self.ticket = 0  # of the last batch that was handed over
-        self.is_unclaimed = False  # there are changes that no session has claimed
-        self.failure: Exception | None = None
-        self._gathered: list[Callable[[], None]] = []  # for the batch that is being gathered
-        self._under_way: dict[int, list[Callable[[], None]]] = {}
-
-    # For sessions.
-
-    def claim(self, session: Session) -> None:
-        """Count the unclaimed changes as this session's: its receipts wait for them."""
-        if self.is_unclaimed:
-            self.is_unclaimed = False
-            session.ticket = self.ticket + 1
-
-    def disclaim(self) -> None:
-        """Count the unclaimed changes as nobody's: no receipt waits for them."""
-        self.is_unclaimed = False
-
-    def after(self, session: Session, callback: Callable[[], None]) -> None:
-        """Call back when all changes of the session so far are safe; at once if they are."""
-        waiting = self._claim(session)
-        if waiting is not None:
-            waiting.append(callback)
-        elif self.failure is None:
-            callback()
-
-    def claim_safe(self, session: Session) -> bool:
-        """Claim the changes for the session; return True if all of its changes are safe."""
-        return self._claim(session) is None and self.failure is None
-
-    def claim_behind(self, session: Session, callback: Callable[[], None] | None) -> bool:
-        """Claim the changes; return True if the last to wait for them is this callback already."""
-        waiting = self._claim(session)
-        return waiting is not None and len(waiting) > 0 and waiting[-1] is callback
-
-    def _claim(self, session: Session) -> list[Callable[[], None]] | None:
-        """Claim the changes; return the callbacks that wait for them, None if they are safe."""
-        if self.is_unclaimed:  # `claim` by hand: this runs for each message with a receipt
-            self.is_unclaimed = False
-            session.ticket = self.ticket + 1
-        if session.ticket > self.ticket:
-            return self._gathered
-        if not session.is_answered_in_order:
-            return None
-        return self._under_way.get(session.ticket)
-
-    # For the store.
-
-    def hand_over(self) -> int:
-        """Give the gathered batch its ticket, and begin to gather the next one."""
-        self.ticket += 1
-        self._under_way[self.ticket] = self._gathered
-        self._gathered = []
-        self.is_unclaimed = False
-        return self.ticket
-
-    def keep(self, ticket: int) -> None:
-        """Call the callbacks that waited for a batch: the disk has it."""
-        for callback in self._under_way.pop(ticket):
-            callback()
-        self.disclaim()
-
-    def fail(self, error: Exception | None) -> None:
-        """Called when nothing can be promised any more; the first reason is kept."""
-        self.failure = self.failure or error
 
 
 class Commits(StoreListener):
@@ -147,7 +73,7 @@ class Commits(StoreListener):
         self.store = store
         self.wake = wake
         self.overload = Overload(settings.store.unwritten_max, unwritten)
-        self.promises = Promises()
+        self.promises = Promises(store.hurry)
         self.is_durable = store.is_durable
         self.ledger = Ledger(store, self._promise)
         # Without a store nothing is ever put out of memory.
@@ -159,6 +85,7 @@ class Commits(StoreListener):
         self.parts: list[BatchPart] = []  # those that have not joined a batch, the oldest first
         self._kept_back: deque[tuple[int, list[BatchPart]]] = deque()  # tickets that wait for parts
         self.has_changes = False
+        self._is_urgent = False  # there are changes that may not wait for the next batch
         self.in_flight: dict[int, Batch] = {}
         self.events: EventSink | None = None
         self._tells_of_disk = False
@@ -276,7 +203,7 @@ class Commits(StoreListener):
 
     def _promise(self) -> None:
         """Note a change that its session's receipt has to wait for."""
-        self.has_changes = True
+        self.has_changes = self._is_urgent = True
         self.promises.is_unclaimed = True
 
     def follow(self) -> None:
@@ -355,17 +282,19 @@ class Commits(StoreListener):
     def flush(self, now: float = 0.0) -> None:
         """Hand the turn's changes to the store; called when there are some."""
         ledger = self.ledger
-        self.has_changes = ledger.has_changes = False
         batch = self.batch
-        self.batch = self.messages_of = Batch()
         batch.reserved, ledger.reserved = ledger.reserved, []
-        batch.handed_at = now
+        is_urgent = self._is_urgent or ledger.has_changes or batch.is_awaited()
+        can_wait = not is_urgent and not self.promises.is_anybody_waiting()
+        self.has_changes = ledger.has_changes = self._is_urgent = False
+        self.batch = self.messages_of = Batch()
         if self.events is not None:
             self._note_position(self.events)
-        ticket = self.promises.hand_over()
+        ticket = self.promises.hand_over(can_wait)
         batch.handed_at = self._clock.now
+        batch.can_wait = can_wait
         self.in_flight[ticket] = batch
-        self.store.flush(ticket)
+        self.store.flush(ticket, can_wait)
 
     def _note_position(self, events: EventSink) -> None:
         """Hand the events to the event log before the store gets the batch that follows them.
@@ -398,7 +327,8 @@ class Commits(StoreListener):
     def finished(self, ticket: int, error: Exception | None) -> None:
         """Called by the store: show the batch's entries, or after an error promise nothing more."""
         batch = self.in_flight.pop(ticket)
-        self.slowest_s = max(self.slowest_s, self._clock.now - batch.handed_at)
+        if not batch.can_wait:
+            self.slowest_s = max(self.slowest_s, self._clock.now - batch.handed_at)
         if error is not None or self.promises.failure is not None:
             self.fail(error)
             return

@@ -96,7 +96,7 @@ class MemoryStore(MessageStore):
     def allow(self, settings: StoreSettings) -> None:
         """Do nothing: memory has no disk to run out of."""
 
-    def flush(self, ticket: int) -> None:
+    def flush(self, ticket: int, can_wait: bool = False) -> None:
         """Have nothing to write."""
 
     def page(self, ticket: int, places: list[Place]) -> None:

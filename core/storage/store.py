@@ -258,8 +258,14 @@ class MessageStore(ABC):
         """Apply new limits; where and how the store keeps things does not change."""
 
     @abstractmethod
-    def flush(self, ticket: int) -> None:
-        """Hand over all changes issued so far; the listener is told when they are on disk."""
+    def flush(self, ticket: int, can_wait: bool = False) -> None:
+        """Hand over all changes issued so far; the listener is told when they are on disk.
+
+        If they `can_wait`, the store may keep them for the next batch, some milliseconds at most.
+        """
+
+    def hurry(self) -> None:  # noqa: B027 - a store that keeps nothing back need not
+        """Write at once what was handed over and can wait: somebody waits for it now."""
 
     @abstractmethod
     def page(self, ticket: int, places: list[Place]) -> None:

@@ -168,12 +168,16 @@ class ThreadedStore(MessageStore):
         """Apply new limits; the engine checks at once whether anything is short."""
         self._writer.look()
 
-    def flush(self, ticket: int) -> None:
+    def flush(self, ticket: int, can_wait: bool = False) -> None:
         """Hand over all changes issued so far; the listener is told when they are on disk."""
         changes = self._changes
         self._changes = self._of_messages = Changes()
         changes.tickets.append(ticket)
-        self._writer.submit(changes)
+        self._writer.submit(changes, can_wait)
+
+    def hurry(self) -> None:
+        """Write at once what was handed over and can wait."""
+        self._writer.hurry()
 
     def page(self, ticket: int, places: list[Place]) -> None:
         """Read bodies; the listener gets them later."""

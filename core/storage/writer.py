@@ -4,9 +4,10 @@
 Group commit: the thread commits together the batches that came while the last commit ran, up to
 `COMMIT_BYTES`; what is beyond becomes the next commit. Else a fast producer and a slow disk would
 make commits of `unwritten_max`, packed in memory as a whole. A batch is never divided. The thread
-never waits for more batches. Bodies are read between two commits. It reports through `notify`,
-which runs a callable on the event loop's thread. Results are collected in one report, so a busy
-loop is notified only once.
+waits for more batches only if all that it has can wait: for `SETTLE_S` at most, until it is called
+for anything else, or told to hurry. Bodies are read between two commits. It reports through
+`notify`, which runs a callable on the event loop's thread. Results are collected in one report, so
+a busy loop is notified only once.
 
 An engine (`Engine`) writes and reads. What its errors mean for a commit:
 
@@ -33,9 +34,10 @@ from covey.core.errors import StoreBusyError, StoreError
 from covey.core.storage.changes import Changes
 from covey.core.storage.store import BodyRecord
 
-# Not Final, so that a test of the compiled writer can make it small.
+# Not Final, so that a test of the compiled writer can change them.
 RETRY_S = 0.5  # how often an engine that cannot write is asked again
 COMMIT_BYTES = 4 * 1024 * 1024  # of heads and bodies; a batch that has more is a commit by itself
+SETTLE_S = 0.002  # how long a batch that can wait waits for one that cannot
 
 Notify = Callable[[Callable[[], None]], None]
 
@@ -119,6 +121,8 @@ class Writer:
         self._pages: list[BodyRead] = []
         self._report: Report | None = None
         self._is_closing = False
+        self._is_due = False  # there is a batch that cannot wait
+        self._is_asleep = False  # the thread will not look by itself within `SETTLE_S`
         self._is_look_due = False
         self._has_more = False  # the engine has more to tidy
         self._error: StoreError | None = None
@@ -129,7 +133,7 @@ class Writer:
 
     # The loop's side.
 
-    def submit(self, changes: Changes) -> None:
+    def submit(self, changes: Changes, can_wait: bool = False) -> None:
         """Have a batch written; what waits together becomes one commit, up to a bound."""
         with self._awake:
             last = self._later[-1] if self._later else self._changes
@@ -139,6 +143,14 @@ class Writer:
                 self._later.append(changes)
             else:
                 last.add(changes)
+            self._is_due = self._is_due or not can_wait
+            if self._is_due or self._is_asleep:
+                self._awake.notify()
+
+    def hurry(self) -> None:
+        """Have the batches written that can wait."""
+        with self._awake:
+            self._is_due = self._changes is not None
             self._awake.notify()
 
     def ask(self, page: BodyRead) -> None:
@@ -175,6 +187,7 @@ class Writer:
             with self._awake:
                 changes = self._changes
                 self._changes = self._later.popleft() if self._later else None
+                self._is_due = self._changes is not None
                 pages, self._pages = self._pages, []
             if changes is not None:
                 self._commit(changes)
@@ -188,14 +201,25 @@ class Writer:
         self._do("it cannot be brought in order", self._engine.finish)
 
     def _wait(self) -> bool:
+        """Wait for something to do; return False when the store is closed and all is done.
+
+        The thread looks again after `SETTLE_S` before it sleeps for longer. So a batch that can
+        wait needs to wake nobody, if the last work was a moment ago.
+        """
         with self._awake:
-            while self._changes is None and not self._pages and not self._is_look_due:
+            is_quiet = False  # nothing came within `SETTLE_S`
+            while not self._is_due and not self._pages and not self._is_look_due:
                 if self._is_closing:
-                    return False
+                    return self._changes is not None
                 if self._has_more:
                     return True
-                if not self._awake.wait(RETRY_S if self._pressure else None):
-                    return True  # it is time to measure again
+                self._is_asleep = is_quiet
+                longest = RETRY_S if self._pressure else None
+                is_called = self._awake.wait(longest if is_quiet else SETTLE_S)
+                self._is_asleep = False
+                if not is_called and (is_quiet or self._changes is not None):
+                    return True  # what can wait has waited, or it is time to measure again
+                is_quiet = not is_called
         return True
 
     def _commit(self, changes: Changes) -> None:

@@ -57,7 +57,7 @@ class HeldBatches(SqliteStore):
 
     life: Life
 
-    def flush(self, ticket: int) -> None:
+    def flush(self, ticket: int, can_wait: bool = False) -> None:
         """Keep a batch, with the state that it leads to."""
         changes = self._changes
         self._changes = self._of_messages = Changes()

@@ -13,7 +13,7 @@ import pytest
 
 from covey.config.settings import StoreSettings
 from covey.core.errors import StoreError
-from covey.core.storage import STORES
+from covey.core.storage import STORES, writer
 from covey.core.storage.packing import QUEUES_MAX
 from covey.core.storage.store import (
     QUEUE,
@@ -232,3 +232,57 @@ def test_the_registry_has_just_the_stores_that_the_settings_know() -> None:
     kinds = get_args(StoreSettings.model_fields["kind"].annotation)
     assert list(STORES) == list(kinds)
     assert set(KINDS) == set(STORES) - {"memory"}
+
+
+def test_batch_that_can_wait_goes_with_the_next_one(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "SETTLE_S", 1000.0)
+    bench.store.append(1, 1, "", Note(b"old"))
+    bench.flush()
+    bench.store.delete(1, 1)
+    bench.store.flush(77, can_wait=True)
+    bench.store.append(1, 2, "", Note(b"new"))
+    assert 77 not in bench.done
+    assert bench.flush() is None
+    assert bench.done[77] is None
+    assert bench.numbers() == [(1, 2)]
+
+
+def test_batch_that_can_wait_is_written_soon_when_nothing_follows(bench: Bench) -> None:
+    bench.store.append(1, 1, "", Note(b"old"))
+    bench.flush()
+    for ticket in (77, 78):
+        bench.store.flush(ticket, can_wait=True)
+        bench.loop.until(lambda ticket=ticket: ticket in bench.done)  # type: ignore[misc]
+    assert (bench.done[77], bench.done[78]) == (None, None)
+
+
+def test_batch_that_can_wait_is_written_at_once_when_it_is_told_to_hurry(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "SETTLE_S", 1000.0)
+    bench.store.append(1, 1, "", Note(b"old"))
+    bench.flush()
+    bench.store.delete(1, 1)
+    bench.store.flush(77, can_wait=True)
+    bench.store.hurry()
+    bench.loop.until(lambda: 77 in bench.done)
+    assert bench.numbers() == []
+
+
+def test_batch_that_can_wait_is_written_before_the_store_is_closed(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "SETTLE_S", 1000.0)
+    bench.store.append(1, 1, "", Note(b"old"))
+    bench.flush()
+    bench.store.delete(1, 1)
+    bench.store.flush(77, can_wait=True)
+    assert bench.numbers() == []
+
+
+def test_hurry_with_nothing_to_write_writes_nothing(bench: Bench) -> None:
+    bench.store.hurry()
+    assert bench.flush() is None
+    assert list(bench.done) == [1]
