@@ -148,9 +148,12 @@ class GroupStrategy(ABC):
     def delivered(self, group: str) -> None:  # noqa: B027 - optional, see the class
         """Note that a message of the group was handed to its owner (if `wants_delivered`)."""
 
-    def age(self) -> int:
-        """Forget groups that were idle at the last call and still are; return how many."""
-        return 0
+    def age(self) -> None:  # noqa: B027 - optional, see the class
+        """Let groups be forgotten that were idle at the last call and still are."""
+
+    def tidy(self, most: int) -> bool:
+        """Do so much of what has no haste, about a microsecond each; True: there is more."""
+        return False
 
     def evictions(self) -> Sequence[str]:
         """Return the groups evicted for lack of room since the last call."""

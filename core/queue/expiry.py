@@ -17,38 +17,64 @@ entries of that second. The exact time comes back with the body, and nothing is 
 body.
 
 What is consumed, purged or moved leaves its number behind until its second comes. With a time to
-live of a day that would be a day of traffic, to be looked up one by one. So the table is rebuilt
-when dead numbers outweigh the living.
+live of a day that would be a day of traffic, to be looked up one by one. So the table is swept when
+dead numbers outweigh the living: second by second, a portion at a time.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import Final
 
+from covey.core.dispatch.index import Index
 from covey.core.model.entry import Entry
 
 MS_PER_S: Final = 1000
 LAST_MS: Final = MS_PER_S - 1
-REBUILD_MIN: Final = 4096  # a table of fewer numbers is not worth a rebuild
+# Not Final, so that a test of the compiled table can make it small.
+SWEEP_MIN = 4096  # a table of fewer numbers is not worth it
 NOBODY: Final = -1  # no sequence number
+
+
+def append(runs: array[int], seq: int) -> None:
+    """Add a number to runs."""
+    last = runs[-1] if runs else NOBODY
+    if not runs:
+        runs.append(seq)
+    elif last < 0:
+        if seq == runs[-2] - last + 1:
+            runs[-1] = last - 1
+        else:
+            runs.append(seq)
+    else:
+        runs.append(NOBODY if seq == last + 1 else seq)
 
 
 class Expiry:
     """Sequence numbers by the second in which they expire."""
 
-    __slots__ = ("_at", "_ends", "_left", "_next", "_passed", "_runs", "_seconds", "count")
+    __slots__ = (
+        "_at",
+        "_ends",
+        "_left",
+        "_next",
+        "_passed",
+        "_runs",
+        "_seconds",
+        "_sweep",
+        "count",
+    )
 
     def __init__(self) -> None:
         self._runs: dict[int, array[int]] = {}
-        self._seconds: list[int] = []
+        self._seconds: list[int] = []  # a heap; some may have been swept away
         self._ends: dict[int, int] = {}  # the last millisecond of each second, for all its entries
         self._passed: array[int] = array("q")  # the runs of a second that is over
         self._at = 0  # place in `_passed`: the runs before it were taken, or begun
         self._next = 0  # the first number of the begun run that was not taken
         self._left = 0  # how many numbers of that run were not taken
+        self._sweep: ExpirySweep | None = None
         self.count = 0
 
     def add(self, entry: Entry) -> None:
@@ -60,14 +86,7 @@ class Expiry:
             self._ends[second] = second * MS_PER_S + LAST_MS
             heappush(self._seconds, second)
         else:
-            last = runs[-1]
-            if last < 0:
-                if entry.seq == runs[-2] - last + 1:
-                    runs[-1] = last - 1
-                else:
-                    runs.append(entry.seq)
-            else:
-                runs.append(NOBODY if entry.seq == last + 1 else entry.seq)
+            append(runs, entry.seq)
         self.count += 1
 
     def rounded(self, expires_ms: int) -> int:
@@ -102,7 +121,8 @@ class Expiry:
         """Begin to take the runs of the next second that is over; False: there is none."""
         self._at = 0
         self._passed = array("q")
-        if not self._seconds or (self._seconds[0] + 1) * MS_PER_S > wall_ms:
+        first = self._first_second()
+        if not first or (first + 1) * MS_PER_S > wall_ms:
             return False
         second = heappop(self._seconds)
         del self._ends[second]
@@ -113,20 +133,84 @@ class Expiry:
         """Return when to ask again, in milliseconds since the epoch; 0 for never."""
         if self._left or self._at < len(self._passed):
             return 1  # there are more numbers, and they are overdue
-        return (self._seconds[0] + 1) * MS_PER_S if self._seconds else 0
+        first = self._first_second()
+        return (first + 1) * MS_PER_S if first else 0
 
-    def is_bloated(self, living: int) -> bool:
-        """Return True if most numbers are of entries that are gone."""
-        return self.count > REBUILD_MIN and self.count > 2 * living
+    def _first_second(self) -> int:
+        """Return the first second that has numbers, 0 if none has."""
+        seconds = self._seconds
+        while seconds and seconds[0] not in self._runs:
+            heappop(seconds)
+        return seconds[0] if seconds else 0
 
-    def rebuild(self, entries: Iterable[Entry]) -> None:
-        """Keep the numbers of these entries only."""
-        self._runs.clear()
-        self._seconds.clear()
-        self._ends.clear()
-        self._passed = array("q")
-        self._at = self._left = 0
-        self.count = 0
-        for entry in entries:
-            if entry.expires_ms:
-                self.add(entry)
+    def sweep(self, index: Index, most: int) -> bool:
+        """Drop numbers of entries that are gone, if most are; True: there is more to look at.
+
+        At most so many numbers are looked at.
+        """
+        sweep = self._sweep
+        if sweep is None:
+            if self.count <= SWEEP_MIN or self.count <= 2 * index.count:
+                return False
+            sweep = self._sweep = ExpirySweep(list(self._runs))
+        left = most
+        while left > 0 and sweep.seconds:
+            second = sweep.seconds[-1]
+            runs = self._runs.get(second)
+            if runs is None:
+                sweep.seconds.pop()  # its time has come
+                left -= 1
+                continue
+            left -= sweep.look_at(runs, index, left)
+            if sweep.at == len(runs):
+                self._replace(second, sweep)
+        if not sweep.seconds:
+            self._sweep = None
+        return self._sweep is not None
+
+    def _replace(self, second: int, sweep: ExpirySweep) -> None:
+        """Keep what the sweep has found alive of a second."""
+        sweep.seconds.pop()
+        self.count -= sweep.dropped
+        if sweep.kept:
+            self._runs[second] = sweep.kept
+        else:
+            del self._runs[second], self._ends[second]
+        sweep.runs = None
+
+
+class ExpirySweep:
+    """How far the look at all numbers has come; what it has found alive of the last second."""
+
+    __slots__ = ("at", "done", "dropped", "kept", "runs", "seconds")
+
+    def __init__(self, seconds: list[int]) -> None:
+        self.seconds = seconds  # the last one is the next
+        self.runs: array[int] | None = None  # of the second that is being looked at
+        self.at = 0  # place in it: the runs before it were looked at
+        self.done = 0  # how many numbers of the next run were
+        self.kept: array[int] = array("q")
+        self.dropped = 0
+
+    def look_at(self, runs: array[int], index: Index, most: int) -> int:
+        """Look at so many numbers of a second, or at all; return at how many."""
+        if runs is not self.runs:  # not begun, or it was over and has begun anew
+            self.runs, self.kept = runs, array("q")
+            self.at = self.done = self.dropped = 0
+        left = most
+        while left > 0 and self.at < len(runs):
+            first = runs[self.at]
+            is_alone = self.at + 1 == len(runs) or runs[self.at + 1] >= 0
+            length = 1 if is_alone else 1 - runs[self.at + 1]
+            stop = min(length, self.done + left)
+            for seq in range(first + self.done, first + stop):
+                if index.has(seq):
+                    append(self.kept, seq)
+                else:
+                    self.dropped += 1
+            left -= stop - self.done
+            self.done = stop
+            if stop == length:
+                self.at += 1 if is_alone else 2
+                self.done = 0
+        return most - left

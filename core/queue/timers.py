@@ -150,6 +150,7 @@ class Delayed:
 # How much of each kind one pump does. Not Final, so that a test of the compiled queue can make it
 # small.
 DUE_PORTION = 1000
+SWEEP_PORTION = 4096  # numbers of messages that have a time to live and may be gone
 
 
 class Timers:
@@ -207,6 +208,8 @@ class Timers:
         if state.rules.forget_idle_s and self.age_at <= now:
             state.strategy.age()
             self.age_at = now + state.rules.forget_idle_s
+        if state.strategy.tidy(DUE_PORTION):
+            is_more = True
         return is_more
 
     def next_deadline(self, now: float, wall_ms: int) -> float:
@@ -241,9 +244,7 @@ class Timers:
             # Acquired entries are tested when they come back, storing ones when committed.
             if entry is not None and entry.state != ACQUIRED and entry.state != STORING:
                 self.queue.expire(entry)
-        if self.expiry.is_bloated(index.count):
-            self.expiry.rebuild(index)
-        return len(due) == DUE_PORTION
+        return self.expiry.sweep(index, SWEEP_PORTION) or len(due) == DUE_PORTION
 
     def _run_deadlines(self, now: float) -> bool:
         left = DUE_PORTION

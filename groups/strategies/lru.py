@@ -11,7 +11,8 @@ forgets the rest, even groups with unsettled messages. Its page warns that order
 
 So the age of an idle group counts from `vanished`, and no call per delivery is needed. If all
 groups are busy, the map grows beyond its size and says so (`over_size`). It shrinks as groups
-vanish. Invariant: there are more entries than `size` only while nothing is evictable.
+vanish. Groups of a consumer that has left count no more, and go with the next evictions.
+Invariant: there are more entries than `size` only while nothing is evictable.
 
 `StrictLruMap` is ActiveMQ's own behaviour, for those who move a system that relies on the hard
 bound. The group whose last delivery is longest ago is evicted, busy or not. Each delivery refreshes
@@ -31,6 +32,10 @@ from covey.groups.strategy import FREE, NO_GROUPS, Option, StrategyEntry, Values
 
 EVICTIONS_KEPT: Final = 1024
 """Evicted names kept for `evictions`, so that a queue which never asks does not leak."""
+
+
+LOOKED_AT: Final = 1000
+"""Groups looked at by one eviction: very many may be of a consumer that has left."""
 
 
 class LruMap(OwnerMap):
@@ -57,13 +62,6 @@ class LruMap(OwnerMap):
         self.trim()
         return NO_GROUPS
 
-    def left(self, consumer: int) -> None:
-        """Forget the consumer, and its idle groups at once: they would take room from others."""
-        super().left(consumer)
-        for group in list(self.evictable):
-            if self.owner(group) == FREE:
-                del self.evictable[group]
-
     def opened(self, group: str) -> None:
         """Protect a group that has messages again from eviction."""
         self.evictable.pop(group, None)
@@ -75,11 +73,6 @@ class LruMap(OwnerMap):
             self.evictable.move_to_end(group)
             self.trim()
 
-    def closed(self, group: str) -> None:
-        """Forget the group's owner."""
-        super().closed(group)
-        self.evictable.pop(group, None)
-
     def reset(self) -> None:
         """Forget all owners."""
         super().reset()
@@ -88,10 +81,12 @@ class LruMap(OwnerMap):
     def trim(self) -> list[str]:
         """Evict until the size is kept or nothing is evictable; return the evicted groups."""
         gone: list[str] = []
-        while self.live > self.size and len(self.evictable) > 0:
+        looked_at = 0
+        while self.live > self.size and self.evictable and looked_at < LOOKED_AT:
+            looked_at += 1
             group = self.evictable.popitem(last=False)[0]
-            self.forget(group)
-            gone.append(group)
+            if self.forget(group):
+                gone.append(group)
         self._evicted.extend(gone)
         return gone
 
@@ -100,6 +95,11 @@ class LruMap(OwnerMap):
         gone = list(self._evicted)
         self._evicted.clear()
         return gone
+
+    def _drop(self, key: str) -> None:
+        """Drop the entry of a group, and that it may be evicted."""
+        super()._drop(key)
+        self.evictable.pop(key, None)
 
     @property
     def over_size(self) -> bool:

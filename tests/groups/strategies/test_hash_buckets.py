@@ -104,7 +104,7 @@ def test_memory_is_bounded_by_the_number_of_buckets() -> None:
         if strategy.owner(group) == FREE:
             strategy.took(group, 1)
         strategy.vanished(group)
-    assert len(strategy.owners) == strategy.tracked() == 16
+    assert len(strategy.seats) == strategy.tracked() == 16
     assert strategy._present == {}
 
 

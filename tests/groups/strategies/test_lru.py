@@ -142,7 +142,7 @@ def test_memory_is_bounded_by_size_and_busy_groups_in_a_random_run() -> None:
             if strategy.owner(group) == FREE:
                 strategy.took(group, rng.choice((1, 2)))
             busy[group] = strategy.owner(group)
-        assert len(strategy.owners) <= max(8, len(busy))
+        assert len(strategy.seats) <= max(8, len(busy))
         assert strategy.over_size == (len(busy) > 8)
 
 
@@ -187,7 +187,7 @@ def test_idleness_does_not_count_as_use() -> None:
 def test_it_never_grows() -> None:
     strategy = sized_strictly(3, *(f"group-{i}" for i in range(100)))
     assert strategy.tracked() == 3
-    assert len(strategy.owners) == 3
+    assert len(strategy.seats) == 3
     assert not strategy.over_size
     assert strategy.load(1) == 3
 

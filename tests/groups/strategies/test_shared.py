@@ -50,7 +50,7 @@ def test_memory_is_bounded_by_the_groups_that_are_held() -> None:
         strategy.drained(group)
         strategy.vanished(group)
     assert strategy.tracked() == 1
-    assert len(strategy.owners) == 1
+    assert len(strategy.seats) == 1
 
 
 def test_load_is_the_number_of_groups_held() -> None:
