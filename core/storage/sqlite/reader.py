@@ -49,11 +49,24 @@ RECORDS: Final = """
     select cast(host as blob), cast(kind as blob), cast(key as blob), cast(value as blob), crc
     from records
 """
+# SQLite takes its lock twice for each number of each row. So a row's numbers come as two, if they
+# are as small as almost all are: checksum and size, expiry and priority. Else the first is null.
 MESSAGES: Final = """
-    select id, cast(grp as blob), cast(deliveries as integer),
-        size, priority, expires_ms, due_ms, crc
+    select id, cast(grp as blob),
+        case when ((size >> 30) | (priority >> 4) | (expires_ms >> 57) | (crc >> 32)
+            | deliveries | due_ms) = 0 then (crc << 30) | size end,
+        (expires_ms << 4) | priority
     from messages order by id
 """
+WIDE: Final = """
+    select id, cast(grp as blob), cast(deliveries as integer),
+        size, priority, expires_ms, due_ms, crc
+    from messages where id between ? and ? order by id
+"""
+SIZE_BITS: Final = 30
+SIZE_MASK: Final = (1 << SIZE_BITS) - 1
+PRIORITY_BITS: Final = 4
+PRIORITY_MASK: Final = (1 << PRIORITY_BITS) - 1
 ROWS: Final = 1000  # messages fetched at a time
 NAMES_MAX: Final = 100_000  # group ids whose texts and checksums are kept while messages are read
 IDS: Final = "select place >> ?, place & ?, digest from ids order by place"
@@ -93,7 +106,7 @@ def check_schema(connection: sqlite3.Connection) -> None:
     for query in (QUEUES, DURABLES, RECORDS, "delete from messages where id in (1, 2)"):
         connection.execute(f"explain {query}")
     connection.execute(f"explain {MESSAGES}")
-    for query in (IDS, RANGE):
+    for query in (IDS, RANGE, WIDE):
         connection.execute(f"explain {query}", (SEQ_BITS, SEQ_MASK))
 
 
@@ -156,26 +169,55 @@ def read_messages(connection: sqlite3.Connection, damages: list[str]) -> Iterato
 class _Rows:
     """The rows of messages; there may be millions, so little is done for each."""
 
-    __slots__ = ("cursor", "damages", "names")
+    __slots__ = ("connection", "cursor", "damages", "names")
 
     def __init__(self, connection: sqlite3.Connection, damages: list[str]) -> None:
+        self.connection = connection
         self.cursor = connection.execute(MESSAGES)
         self.damages = damages
         self.names: dict[bytes, tuple[str, int]] = {}  # each group's text and its bytes' checksum
 
     def batches(self) -> Iterator[list[MessageRecord]]:
-        """Read some rows after the others."""
-        while (found := self._read()) is not None:
+        """Read some rows after the others; those that are damaged are noted instead."""
+        while rows := self.cursor.fetchmany(ROWS):
+            found = self._small(rows)
+            if found is None:
+                found = self._wide(rows[0][0], rows[len(rows) - 1][0])
             yield found
 
-    def _read(self) -> list[MessageRecord] | None:
-        """Return the next rows whose checksum is right; None: there are no more rows."""
-        rows = self.cursor.fetchmany(ROWS)
-        if not rows:
-            return None
+    def _small(self, rows: list[tuple[int, bytes, int | None, int]]) -> list[MessageRecord] | None:
+        """Return the messages of rows; None: one is damaged, or its numbers are not small.
+
+        The checksum is over values. So a number that is stored as text is no damage here.
+        """
         found: list[MessageRecord] = []
         names = self.names
         pack = MESSAGE_NUMBERS.pack
+        try:
+            for place, group, sum_and_size, times in rows:
+                known = names.get(group)
+                if known is None:
+                    known = self._name(group)
+                name, begun = known
+                if sum_and_size is None:
+                    return None
+                size = sum_and_size & SIZE_MASK
+                expires_ms, priority = times >> PRIORITY_BITS, times & PRIORITY_MASK
+                if sum_and_size >> SIZE_BITS != crc32(pack(size, expires_ms, priority, 0), begun):
+                    return None
+                queue, seq = place >> SEQ_BITS, place & SEQ_MASK
+                record = (queue, seq, name, 0, size, priority, expires_ms, 0)
+                found.append(tuple.__new__(MessageRecord, record))  # its own call costs thrice that
+        except (TypeError, ValueError):  # a group that is no text
+            return None
+        return found
+
+    def _wide(self, first: int, last: int) -> list[MessageRecord]:
+        """Return the messages of rows between two places whose checksum is right."""
+        found: list[MessageRecord] = []
+        names = self.names
+        pack = MESSAGE_NUMBERS.pack
+        rows = self.connection.execute(WIDE, (first, last)).fetchall()
         for place, group, deliveries, size, priority, expires_ms, due_ms, crc in rows:
             known = names.get(group) if isinstance(group, bytes) else None
             try:
@@ -189,7 +231,7 @@ class _Rows:
             queue, seq = place >> SEQ_BITS, place & SEQ_MASK
             if is_sound:
                 record = (queue, seq, name, deliveries, size, priority, expires_ms, due_ms)
-                found.append(tuple.__new__(MessageRecord, record))  # its own call costs thrice that
+                found.append(tuple.__new__(MessageRecord, record))
             else:
                 _note(self.damages, f"message {seq} of queue number {queue}")
         return found

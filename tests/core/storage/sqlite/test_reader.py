@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from covey.core.storage.sqlite.reader import ROWS
 from covey.core.storage.store import DurableRecord
 from tests.core.storage.sqlite.support import Bench, House, Note
 
@@ -103,6 +104,33 @@ def test_a_damaged_row_of_a_message_is_told_of_and_the_others_come_back(tmp_path
     assert bench.store.damages == [
         f"message {seq} of queue number 9: its checksum is wrong" for seq in changes
     ]
+    bench.store.close()
+
+
+def test_rows_of_any_numbers_come_back_in_order_beside_rows_of_small_ones(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    expected = []
+    for seq in range(1, 5 * ROWS):
+        note = Note(b"x" * (seq % 3))
+        note.expires_ms = 1_800_000_000_000 + seq
+        note.priority = seq % 10
+        if seq == 2 * ROWS:
+            note.expires_ms, note.size, note.due_ms = 1 << 60, 1 << 31, 1 << 50
+        bench.store.append(9, seq, f"g{seq % 7}", note)
+        expected.append((seq, f"g{seq % 7}", 0, note.size, note.priority, note.expires_ms))
+    bench.flush()
+    bench.store.count_retry(9, 4 * ROWS, 3)
+    bench.flush()
+    bench.store.close()
+    with closing(sqlite3.connect(tmp_path / "covey.db")) as connection, connection:
+        connection.execute(f"update messages set crc = null where id & 65535 = {ROWS // 2}")
+    bench = Bench(tmp_path)
+    found = list(bench.store.messages())
+    seq, group, _, *others = expected[4 * ROWS - 1]
+    expected[4 * ROWS - 1] = (seq, group, 3, *others)
+    assert [(record[1:7]) for record in found] == expected
+    assert [record.due_ms for record in found if record.due_ms] == [1 << 50]
+    assert bench.store.damages == []
     bench.store.close()
 
 
