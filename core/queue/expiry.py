@@ -154,6 +154,8 @@ class Expiry:
                 return False
             sweep = self._sweep = ExpirySweep(list(self._runs))
         left = most
+        oldest = index.look_from(0)
+        sweep.oldest = 0 if oldest is None else oldest.seq
         while left > 0 and sweep.seconds:
             second = sweep.seconds[-1]
             runs = self._runs.get(second)
@@ -182,7 +184,7 @@ class Expiry:
 class ExpirySweep:
     """How far the look at all numbers has come; what it has found alive of the last second."""
 
-    __slots__ = ("at", "done", "dropped", "kept", "runs", "seconds")
+    __slots__ = ("at", "done", "dropped", "kept", "oldest", "runs", "seconds")
 
     def __init__(self, seconds: list[int]) -> None:
         self.seconds = seconds  # the last one is the next
@@ -191,6 +193,7 @@ class ExpirySweep:
         self.done = 0  # how many numbers of the next run were
         self.kept: array[int] = array("q")
         self.dropped = 0
+        self.oldest = 0  # no entry has a number below it; 0: nobody knows
 
     def look_at(self, runs: array[int], index: Index, most: int) -> int:
         """Look at so many numbers of a second, or at all; return at how many."""
@@ -202,6 +205,11 @@ class ExpirySweep:
             first = runs[self.at]
             is_alone = self.at + 1 == len(runs) or runs[self.at + 1] >= 0
             length = 1 if is_alone else 1 - runs[self.at + 1]
+            gone = min(length, self.oldest - first)  # most queues are consumed in order
+            if gone > self.done:
+                self.dropped += gone - self.done
+                self.done = gone
+                left -= 1
             stop = min(length, self.done + left)
             for seq in range(first + self.done, first + stop):
                 if index.has(seq):

@@ -78,6 +78,14 @@ def test_a_sweep_looks_at_no_more_than_it_may() -> None:
     assert portions in (100, 101)
 
 
+def test_a_run_that_is_older_than_all_entries_is_dropped_at_once() -> None:
+    expiry = Expiry()
+    for seq in range(1, 100_001):
+        expiry.add(entry(seq, 5_000 + seq // 50_000 * 1000))
+    assert not expiry.sweep(index_of(100_000), 5)
+    assert expiry.count == 1
+
+
 def test_what_comes_amid_a_sweep_is_kept() -> None:
     expiry = Expiry()
     for seq in range(1, SWEEP_MIN + 2):

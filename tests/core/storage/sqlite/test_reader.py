@@ -109,7 +109,7 @@ def test_a_damaged_row_of_a_message_is_told_of_and_the_others_come_back(tmp_path
 
 def test_rows_of_any_numbers_come_back_in_order_beside_rows_of_small_ones(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
-    expected = []
+    expected: list[tuple[object, ...]] = []
     for seq in range(1, 5 * ROWS):
         note = Note(b"x" * (seq % 3))
         note.expires_ms = 1_800_000_000_000 + seq
@@ -126,9 +126,9 @@ def test_rows_of_any_numbers_come_back_in_order_beside_rows_of_small_ones(tmp_pa
         connection.execute(f"update messages set crc = null where id & 65535 = {ROWS // 2}")
     bench = Bench(tmp_path)
     found = list(bench.store.messages())
-    seq, group, _, *others = expected[4 * ROWS - 1]
-    expected[4 * ROWS - 1] = (seq, group, 3, *others)
-    assert [(record[1:7]) for record in found] == expected
+    first, group, _, *others = expected[4 * ROWS - 1]
+    expected[4 * ROWS - 1] = (first, group, 3, *others)
+    assert [record[1:7] for record in found] == expected
     assert [record.due_ms for record in found if record.due_ms] == [1 << 50]
     assert bench.store.damages == []
     bench.store.close()
