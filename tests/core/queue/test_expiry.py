@@ -90,7 +90,7 @@ def test_what_comes_amid_a_sweep_is_kept() -> None:
     expiry = Expiry()
     for seq in range(1, SWEEP_MIN + 2):
         expiry.add(entry(seq, 5_000))
-    index = index_of(SWEEP_MIN + 1)
+    index = index_of(1, SWEEP_MIN + 1)
     assert expiry.sweep(index, SWEEP_MIN)
     for seq in (SWEEP_MIN + 2, SWEEP_MIN + 3):  # it makes the last run longer
         expiry.add(entry(seq, 5_000))
@@ -98,7 +98,7 @@ def test_what_comes_amid_a_sweep_is_kept() -> None:
     expiry.add(entry(SWEEP_MIN + 4, 9_000))
     index.add(entry(SWEEP_MIN + 4, 0))
     sweep(expiry, index, 1)
-    assert expiry.take_due(7_000, 10) == [SWEEP_MIN + 1, SWEEP_MIN + 2, SWEEP_MIN + 3]
+    assert expiry.take_due(7_000, 10) == [1, SWEEP_MIN + 1, SWEEP_MIN + 2, SWEEP_MIN + 3]
     assert expiry.take_due(10_000, 10) == [SWEEP_MIN + 4]
 
 
