@@ -192,7 +192,8 @@ class _Rows:
         """
         found: list[MessageRecord] = []
         names = self.names
-        pack = MESSAGE_NUMBERS.pack
+        # Compiled code looks these up each time that it meets them.
+        pack, checksum, make, kind = MESSAGE_NUMBERS.pack, crc32, tuple.__new__, MessageRecord
         try:
             for place, group, sum_and_size, times in rows:
                 known = names.get(group)
@@ -203,11 +204,12 @@ class _Rows:
                     return None
                 size = sum_and_size & SIZE_MASK
                 expires_ms, priority = times >> PRIORITY_BITS, times & PRIORITY_MASK
-                if sum_and_size >> SIZE_BITS != crc32(pack(size, expires_ms, priority, 0), begun):
+                numbers = pack(size, expires_ms, priority, 0)
+                if sum_and_size >> SIZE_BITS != checksum(numbers, begun):
                     return None
                 queue, seq = place >> SEQ_BITS, place & SEQ_MASK
                 record = (queue, seq, name, 0, size, priority, expires_ms, 0)
-                found.append(tuple.__new__(MessageRecord, record))  # its own call costs thrice that
+                found.append(make(kind, record))  # its own call costs thrice that
         except (TypeError, ValueError):  # a group that is no text
             return None
         return found
