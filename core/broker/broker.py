@@ -163,8 +163,8 @@ class Broker:
         self.allow(self.limits)
         arrivals = Arrivals(self.commits, self.clock, self.limits)
         self.sessions: dict[int, Session] = {}
-        id, lengths = settings.broker.id, self.turn_lengths
-        self.publishing = Publishing(self.commits, arrivals, id, self.sessions, lengths)
+        told = (settings.broker.id, self.sessions, self.jobs, self.turn_lengths)
+        self.publishing = Publishing(self.commits, arrivals, *told)
         self.transactions = Transactions(self.publishing, self.clock, self.limits, self.jobs)
         hosts: list[VirtualHost] = []
         self.turns = Turns(self.shared, self.commits, self.publishing, hosts)

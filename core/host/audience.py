@@ -76,6 +76,18 @@ class Audience:
         if self._jobs is not None:
             self._jobs.rouse()
 
+    def hold(self, topic: Topic) -> int:
+        """Let a topic take no messages until `free`; return the last listener that it has met."""
+        met = topic.met
+        topic.met = HELD
+        return met
+
+    def free(self, topic: Topic, met: int) -> None:
+        """Let a topic that was held take messages again, or let go of it if it was deleted."""
+        self.release(topic, met)
+        if topic.is_ended:
+            self.let_go(topic)
+
     def let_go(self, topic: Topic) -> None:
         """Let a deleted topic forget its listeners; they hear its name again when it is used."""
         topic.is_ended = True
@@ -227,9 +239,7 @@ class LongMeeting(Job):
 
     def ended(self) -> None:
         """Let the topic take messages; it meets all of them again if something went wrong."""
-        self._audience.release(self._topic, self._newest if self._is_done else self._met_before)
-        if self._topic.is_ended:
-            self._audience.let_go(self._topic)
+        self._audience.free(self._topic, self._newest if self._is_done else self._met_before)
 
 
 class LetGo(Job):

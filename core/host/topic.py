@@ -8,8 +8,9 @@ portions (`core.host.fan_out`). When a message comes for another topic, the gath
 topic before are handed out first. So a reader of both sees the messages in the order they were
 sent.
 
-While a topic is *held* it takes no message: it meets very many listeners (`core.host.audience`). A
-message for it waits, as one for a full queue does, and so do all that come behind.
+While a topic is *held* it takes no message: it meets very many listeners (`core.host.audience`), or
+fills very many queues (`core.publishing.long_work`). A message for it waits, as one for a full
+queue does, and so do all that come behind.
 
 Who listens by the topic's name stays until it leaves. Who listens by pattern only may be let go of
 (`letting_go`): it meets the topic when that is used again.
@@ -93,12 +94,15 @@ class Topic:
         """Return how many queues and readers listen."""
         return len(self.bindings) + len(self.feeds)
 
-    def publish(self, session: Session, message: Message, now: float) -> None:
-        """Take a message for everybody who listens."""
+    def fill_all(self, message: Message, client: str) -> None:
+        """Put a client's message into all queues that listen."""
         if len(self.bindings) > 1 or message.retain == RETAIN:
             message.is_copied = True
         for binding in self.bindings:
-            binding.offer(message, session.client_id)  # a refusal here leaves the topic unchanged
+            binding.offer(message, client)
+
+    def publish(self, session: Session, message: Message, now: float) -> None:
+        """Take a message that all queues have: for the readers, and to be retained."""
         self.touched_at = now
         if message.retain == RETAIN:
             self._retained_of_all.keep(self, message)

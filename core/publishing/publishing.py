@@ -19,8 +19,9 @@ One SEND may name many destinations, and a transaction has many sends. Either al
 or none. So every queue is asked first (`core.queue.quota`), then `Overload`
 (`core.storage.overload`), and only then is anything put. Work that finds no room waits, and is
 tried again in order (`core.publishing.waiting_work`). Its session is blocked meanwhile. It also
-waits while one of its topics is held (`core.host.topic`). A long commit is admitted, weighed and
-put in portions (`core.publishing.commit`).
+waits while one of its topics is held (`core.host.topic`). Work with very many messages, or with a
+topic that fills very many queues, is admitted, weighed and put in portions
+(`core.publishing.long_work`).
 
 A topic never refuses a message. But a subscriber that does not keep up makes the producer wait
 before its next message: the session is blocked until every such subscriber has caught up.
@@ -31,19 +32,22 @@ A mirrored queue listens to the topic of its name, so a send to the queue goes t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
-from covey.core.errors import RefusedError
+from covey.core.errors import BrokerError, RefusedError
 from covey.core.host.temporary import admitted
 from covey.core.host.topic import Topic
 from covey.core.host.virtual_host import VirtualHost
+from covey.core.jobs.job import Jobs
 from covey.core.jobs.turn_length import TurnLengths
 from covey.core.model.consumer import Consumer
 from covey.core.model.entry import Entry
 from covey.core.model.message import RETAIN, Message, Origin
 from covey.core.naming.destination import Destination, Kind
 from covey.core.publishing.arrivals import Arrivals
-from covey.core.publishing.waiting_work import Needs, Obstacle, Send, WaitingWork, Work
+from covey.core.publishing.long_work import LongWork
+from covey.core.publishing.waiting_work import ANY, Needs, Obstacle, Send, WaitingWork, Work
 from covey.core.queue.policy import dead_letter_name
 from covey.core.queue.queue import Queue
 from covey.core.queue.quota import has_room, is_kept_out_by_itself, why_full
@@ -68,6 +72,7 @@ class Publishing:
         arrivals: Arrivals,
         broker_id: str,
         sessions: Mapping[int, Session],
+        jobs: Jobs,
         turn_lengths: TurnLengths,
     ) -> None:
         """Publish for these sessions, which come and go."""
@@ -76,6 +81,7 @@ class Publishing:
         self.arrivals = arrivals
         self.broker_id = broker_id
         self.sessions = sessions
+        self.jobs = jobs
         self.turn_lengths = turn_lengths
         self.waiting_work = WaitingWork(commits.overload.opened)
         self.fanned: Topic | None = None  # the one topic that may have gathered messages
@@ -86,15 +92,16 @@ class Publishing:
         targets: tuple[Destination, ...],
         message: Message,
         done: Callable[[], None] | None = None,
+        told: Callable[[BrokerError], None] | None = None,
     ) -> None:
         """Put one message into all its targets, now or when there is room in all of them.
 
         `done` is called once the message is taken and safe. Raises RefusedError if any target
-        refuses it; then no target has it.
+        refuses it; then no target has it. `told` is called instead if it went in portions by then.
         """
         if not self.try_put(session, targets, message):
             session.sent += 1
-            self.publish_all(Work(session, [(targets, message)], done))
+            self.publish_all(Work(session, [(targets, message)], done, told=told))
         elif done is not None:
             self.promises.after(session, done)
 
@@ -174,7 +181,9 @@ class Publishing:
     def publish_all(self, work: Work) -> None:
         """Publish all of the work, now or when there is room; raises RefusedError if never."""
         obstacle = self._try(work, may_overtake=False)
-        if obstacle is None:
+        if work.is_long:
+            self._begin_long(work)
+        elif obstacle is None:
             self._finish(work)
         else:
             work.session.block(_why(obstacle), work.session.host.now)
@@ -189,13 +198,16 @@ class Publishing:
         self.promises.disclaim()
         try:
             obstacle = self._try(work, may_overtake=True)
+            if work.is_long:
+                self._begin_long(work)
         except RefusedError as error:
             if work.refused is not None:
                 work.refused()
             work.session.kick(error.text)
             return None
         if obstacle is None:
-            self._finish(work)
+            if not work.is_long:
+                self._finish(work)
             work.session.unblock()
         else:
             work.session.blocked_on = _why(obstacle)
@@ -208,8 +220,32 @@ class Publishing:
         if work.done is not None:
             self.promises.after(work.session, work.done)
 
+    def _begin_long(self, work: Work) -> None:
+        """Publish work in portions; its session waits until all of it is done."""
+        name = work.sends[0][0][0].name
+        job = LongWork(work, self, "send", name if len(work.sends) == 1 else f"{name} and others")
+        self.jobs.begin(job, is_waited_for=True)
+        if job.flaw is not None and job.is_over:
+            raise job.flaw
+        job.then(partial(self._end_long, job))
+
+    def _end_long(self, job: LongWork) -> None:
+        work = job.work
+        if job.is_done and work.done is not None:
+            self.promises.after(work.session, work.done)
+        elif job.flaw is not None:
+            if work.refused is not None:
+                work.refused()
+            if work.told is not None:
+                work.told(job.flaw)
+            else:
+                work.session.kick(job.flaw.text)
+
     def _try(self, work: Work, *, may_overtake: bool) -> Obstacle | None:
-        """Publish everything and return None, or nothing and return what stands in the way."""
+        """Publish everything and return None, or nothing and return what stands in the way.
+
+        Or nothing, and the work `is_long`.
+        """
         session = work.session
         if work.is_passed is not None and work.is_passed():
             self.commits.follow()  # the first commit may still be on its way to the disk
@@ -217,12 +253,16 @@ class Publishing:
         needs = work.needs
         sends: list[Send] = []
         if needs is None:
-            needs = Needs()
+            # Work with a fence is never begun and not yet remembered.
+            needs = Needs(self.jobs.portion if work.is_passed is None else ANY)
             sends = [self.admit(session, send) for send in work.sends]
             for send in sends:
                 self.weigh(session, send, needs)
                 if needs.held is not None:
                     return needs.held
+                if needs.is_wide:
+                    work.is_long = True
+                    return None
             self.turn_lengths.pieces += len(sends) + len(needs.counts)
         obstacle: Obstacle | None = self._blocker(session, needs, may_overtake=may_overtake)
         if obstacle is None and self.commits.overload.is_shut and work.sends and not work.is_ours:
@@ -239,22 +279,22 @@ class Publishing:
     def weigh(self, session: Session, send: Send, needs: Needs) -> None:
         """Add what a message needs; raises RefusedError if one of its queues can never take it.
 
-        If one of its topics is held, nothing is added but that topic.
+        If one of its topics is held, or fills too many queues, nothing is added but that.
         """
         targets, message = send
         queues = _queues(session, targets, message, needs)
-        if needs.held is not None:
+        if needs.held is not None or needs.is_wide:
             return
         if message.persistent:
             needs.is_persistent = True
         if message.retain == RETAIN:
-            self._weigh_retained(session.host, send, needs)
+            self.weigh_retained(session.host, send, needs)
         for queue in queues:
             self.arrivals.check(queue, message)
             count, size = self.arrivals.needed(queue, message)
             needs.add(queue, count, size)
 
-    def _weigh_retained(self, host: VirtualHost, send: Send, needs: Needs) -> None:
+    def weigh_retained(self, host: VirtualHost, send: Send, needs: Needs) -> None:
         """Add what topics keep of a message; raises RefusedError if there is no room for it."""
         targets, message = send
         retained = host.audience.retained
@@ -267,17 +307,6 @@ class Publishing:
                 needs.retained += retained.needed(topic, message)
                 most = self.arrivals.limits.retained_memory_max
                 retained.check(target.name, needs.retained, most)
-
-    def held_topic(self, session: Session, send: Send) -> Topic | None:
-        """Return a topic among the targets that can take no message now."""
-        host = session.host
-        for target in send[0]:
-            queue = host.queues.get(target.name) if target.kind is QUEUE else None
-            if target.kind is TOPIC or (queue is not None and queue.settings.mirrored):
-                topic = host.topic(target.name)
-                if topic.met != host.audience.newest:
-                    return topic
-        return None
 
     def put(self, session: Session, send: Send) -> None:
         """Put a message into the targets that it was admitted to."""
@@ -313,6 +342,11 @@ class Publishing:
                 self.arrivals.put(queue, message)
 
     def _publish_topic(self, session: Session, topic: Topic, message: Message) -> None:
+        topic.fill_all(message, session.client_id)  # a refusal here leaves the topic unchanged
+        self.tell(session, topic, message)
+
+    def tell(self, session: Session, topic: Topic, message: Message) -> None:
+        """Let a topic have a message that all its queues have."""
         now = session.host.now
         if topic is not self.fanned:
             self.fan_out(now)
@@ -355,7 +389,7 @@ def _queues(
 ) -> list[Queue]:
     """Return the queues that a send fills and whose quota the sender has to respect.
 
-    If one of its topics is held, `needs` says so.
+    If one of its topics is held, or fills too many queues, `needs` says so.
     """
     host = session.host
     maker = session.identity.name
@@ -367,6 +401,9 @@ def _queues(
             topic = host.topic(target.name, maker)
             if topic.met != host.audience.newest:
                 needs.held = topic
+                return []
+            if len(topic.bindings) > needs.topic_max:
+                needs.is_wide = True
                 return []
             client = session.client_id
             found += [each.queue for each in topic.bindings if each.admits(message, client)]

@@ -14,8 +14,8 @@ answers wait in the transaction, too. An abort drops them.
 one session. It is begun once, ended once, and free again after that. A commit that finds a queue
 full waits as a whole. The session keeps the transaction until all of it is done. Sends and
 settlements are carried out in one turn, so they are one batch of the store. A transaction with more
-operations than a portion is carried out in portions (`core.publishing.commit`), and is one batch,
-too.
+operations than a portion, or with a message to a topic that fills more queues, is carried out in
+portions (`core.publishing.long_work`), and is one batch, too.
 
 A transaction may have a fence, by which a repeated commit is recognised (`fences`). A transaction
 with a fence is always carried out in one turn, so it is never begun and not yet remembered.
@@ -32,8 +32,8 @@ from covey.core.errors import RefusedError
 from covey.core.events.event import EventKind
 from covey.core.jobs.job import Job, Jobs, Steps
 from covey.core.model.entry import ACQUIRED, Entry, Outcome
-from covey.core.publishing.commit import Commit
 from covey.core.publishing.fences import Fence, Fences
+from covey.core.publishing.long_work import COMMIT, LongWork
 from covey.core.publishing.publishing import Publishing
 from covey.core.publishing.waiting_work import Work
 from covey.core.session import Session
@@ -244,13 +244,12 @@ class Transactions:
             return fence is not None and self._fences.has_passed(host, fence)
 
         told = None if done is None and after is None else end
+        asked = None if fence is None else is_passed
         sends = transaction.sends
         try:
             if fence is not None and transaction.settlements:
                 raise RefusedError("a transaction with a fence has sends only", "invalid")
-            self._publishing.publish_all(
-                Work(session, sends, told, undo, finish, is_passed=is_passed)
-            )
+            self._publishing.publish_all(Work(session, sends, told, undo, finish, is_passed=asked))
         except RefusedError:
             undo()
             raise
@@ -264,9 +263,14 @@ class Transactions:
         refused: Callable[[RefusedError], None] | None,
         after: Steps | None,
     ) -> None:
-        commit = Commit(session, name, transaction, self._publishing, self._jobs.stop, after)
+        work = Work(session, transaction.sends)
+        settlements = transaction.settlements
+        target = f"transaction {name}"
+        commit = LongWork(work, self._publishing, COMMIT, target, settlements, after)
 
         def end() -> None:
+            if commit.is_done or commit.flaw is not None:
+                session.transactions.pop(name, None)
             if commit.is_done and done is not None:
                 self._publishing.promises.after(session, done)
             elif commit.flaw is not None:
@@ -276,6 +280,7 @@ class Transactions:
 
         self._jobs.begin(commit, is_waited_for=True)
         if commit.is_over and commit.flaw is not None:
+            session.transactions.pop(name, None)
             self._jobs.begin(Abort(session, name, transaction))
             raise commit.flaw
         commit.then(end)

@@ -19,6 +19,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from covey.core.errors import BrokerError
 from covey.core.host.topic import Topic
 from covey.core.queue.queue import Queue
 from covey.core.storage.overload import Gate
@@ -32,12 +33,17 @@ Send = tuple[tuple["Destination", ...], "Message"]
 Obstacle = Queue | Gate | Topic
 
 
+ANY: Final = 1 << 60  # queues
+
+
 class Needs:
     """How much room messages that are published together need, queue by queue."""
 
-    __slots__ = ("counts", "held", "is_persistent", "retained", "sizes")
+    __slots__ = ("counts", "held", "is_persistent", "is_wide", "retained", "sizes", "topic_max")
 
-    def __init__(self) -> None:
+    def __init__(self, topic_max: int = ANY) -> None:
+        self.topic_max = topic_max  # queues that a topic may fill at once
+        self.is_wide = False  # a topic on their way fills more
         self.counts: dict[Queue, int] = {}
         self.sizes: dict[Queue, int] = {}
         self.is_persistent = False  # one of the messages is
@@ -49,11 +55,28 @@ class Needs:
         self.counts[queue] = self.counts.get(queue, 0) + count
         self.sizes[queue] = self.sizes.get(queue, 0) + size
 
+    def forget_ended(self) -> None:
+        """Forget the queues that were deleted meanwhile."""
+        for queue in [each for each in self.counts if each.is_ended]:
+            del self.counts[queue]
+            del self.sizes[queue]
+
 
 class Work:
     """Messages to be published all together, and what to call then."""
 
-    __slots__ = ("done", "is_ours", "is_passed", "needs", "refused", "sends", "session", "taken")
+    __slots__ = (
+        "done",
+        "is_long",
+        "is_ours",
+        "is_passed",
+        "needs",
+        "refused",
+        "sends",
+        "session",
+        "taken",
+        "told",
+    )
 
     def __init__(
         self,
@@ -66,7 +89,9 @@ class Work:
         is_ours: bool = False,
         needs: Needs | None = None,
         is_passed: Callable[[], bool] | None = None,
+        told: Callable[[BrokerError], None] | None = None,
     ) -> None:
+        self.told = told  # told why it is refused, if it was begun; else its session is kicked
         self.needs = needs  # if given, the caller has weighed the messages, and puts them itself
         self.is_ours = is_ours  # an answer of the broker itself: no gate keeps it back
         self.session = session
@@ -74,6 +99,7 @@ class Work:
         self.taken = taken  # called in the turn that takes the work: its changes join the batch
         self.done = done  # called once all of the work is safe
         self.refused = refused  # called if the work is refused after it had to wait
+        self.is_long = False  # found out when it was weighed: it is to be done in portions
         self.is_passed = is_passed  # returns True if the same work was done before
 
 

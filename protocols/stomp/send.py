@@ -8,6 +8,7 @@ a transaction, a message and its receipt are kept until the COMMIT.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from covey.core.errors import BrokerError
@@ -94,7 +95,9 @@ class Producer:
                 begun.answer(answer)
         elif not self._publishing.try_put(session, plan.targets, message):
             done = receipts.sender([answer]) if answer else None
-            self._publishing.publish(session, plan.targets, message, done)
+            receipt = own.receipt.decode() if own.receipt else plan.receipt
+            told = partial(self._engine.fail_later, receipt=receipt)
+            self._publishing.publish(session, plan.targets, message, done, told)
         elif answer:
             receipts.owe(answer)
 

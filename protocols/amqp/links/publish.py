@@ -10,6 +10,7 @@ before it answers.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from covey.core.errors import BrokerError, RefusedError
@@ -168,7 +169,15 @@ class ProducerLink(IncomingLink):
     def _place(self, delivery: int, targets: tuple[Destination, ...], message: AmqpMessage) -> None:
         """Publish a message that may have to wait for room, or goes to several places."""
         done = None if delivery == SETTLED else PendingAccepts(self, delivery)
-        self._publishing.publish(self.session, targets, message, done)
+        told = partial(self._refused, delivery, self.tag, self.state)
+        self._publishing.publish(self.session, targets, message, done, told)
+
+    def _refused(self, delivery: int, tag: bytes, state: bytes, error: BrokerError) -> None:
+        """Refuse a message that was published in portions."""
+        if not self.is_ended:
+            self.tag = tag
+            self.state = state
+            self.refuse(delivery, error)
 
     def _owe(self, delivery: int) -> None:
         """Accept a delivery when its message is safe."""

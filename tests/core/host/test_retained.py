@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 
 import pytest
 
@@ -84,6 +85,23 @@ def test_a_transaction_is_refused_as_a_whole(room: Room) -> None:
     with pytest.raises(RefusedError, match="retained_memory_max"):
         broker.transactions.commit(sender.session, "t", room.now)
     assert kept(room) == 0
+
+
+def test_a_message_that_fills_very_many_queues_is_refused_as_any_other() -> None:
+    room = Room(limits={"retained_memory_max": LIMIT, "work_portion": 3})
+    for number in range(10):
+        session = room.enter().session
+        room.broker.make_durable(session, f"d{number}", places("/topic/a"), None, room.now)
+    sender = room.enter()
+    for size in (1, LIMIT):
+        with suppress(RefusedError):
+            keep(sender, "/topic/a", size=size)
+        while room.broker.jobs.is_any or room.broker.turns.is_due:
+            room.broker.go_on(room.now)
+    assert any("retained_memory_max" in text for text in sender.kicks)
+    assert kept(room) == COST + 1
+    durables = room.broker.host.durables.values()
+    assert [each.queue.state.index.count for each in durables] == [1] * 10
 
 
 def test_a_limit_that_was_lowered_refuses_only_what_would_take_more(room: Room) -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from covey.config.settings import AmqpSettings, Settings
 from covey.core.broker.broker import Broker
 from covey.core.jobs.turn_length import LOOK_EVERY
+from covey.core.naming.destination import Destination, Kind
+from covey.protocols.amqp.codec.decoder import Described
+from covey.protocols.amqp.outcomes import ACCEPTED, REJECTED
 from tests.doubles import SlowWatch
 from tests.e2e.amqp_bytes import DISPOSITION, accepting, attaching, transferring
 from tests.protocols.amqp.raw import READER, SENDER, Raw, enqueued, flow, only
@@ -125,3 +128,26 @@ def test_dispositions_and_flows_count_too() -> None:
     for _ in range(10):
         raw.hear()
     assert queue.counters.acked == 20
+
+
+def test_a_message_that_was_refused_in_a_later_portion_is_rejected_and_its_link_stays() -> None:
+    small = {"id": "dsub:small.**", "quota_messages": 1, "full_policy": "reject"}
+    broker = Broker(Settings.model_validate({"queue": [{"id": "t", "mirrored": True}, small]}))
+    raw = Raw(broker)
+    raw.say(attaching("in", 0, "t", sends=True))
+    session = raw.engine.session
+    assert session is not None
+    for number in range(9):
+        place = (Destination(Kind.TOPIC, "t"),)
+        broker.make_durable(session, f"small.{number}", place, None, raw.now)
+    broker.jobs.allow(3, 5.0, 1000)
+    outcomes: list[object] = []
+    for number in range(2):
+        raw.engine.receive(transferring(0, number, b"x"), raw.now)
+        for _ in range(20):
+            broker.go_on(raw.now)
+            for fields in only(DISPOSITION, raw.hear()):
+                assert isinstance(fields[4], Described)
+                outcomes.append(fields[4].descriptor)
+    assert outcomes == [ACCEPTED, REJECTED]
+    assert not raw.engine.is_closed
