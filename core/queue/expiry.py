@@ -122,7 +122,7 @@ class Expiry:
         self._at = 0
         self._passed = array("q")
         first = self._first_second()
-        if not first or (first + 1) * MS_PER_S > wall_ms:
+        if first < 0 or (first + 1) * MS_PER_S > wall_ms:
             return False
         second = heappop(self._seconds)
         del self._ends[second]
@@ -134,14 +134,14 @@ class Expiry:
         if self._left or self._at < len(self._passed):
             return 1  # there are more numbers, and they are overdue
         first = self._first_second()
-        return (first + 1) * MS_PER_S if first else 0
+        return 0 if first < 0 else (first + 1) * MS_PER_S
 
     def _first_second(self) -> int:
-        """Return the first second that has numbers, 0 if none has."""
+        """Return the first second that has numbers, -1 if none has."""
         seconds = self._seconds
         while seconds and seconds[0] not in self._runs:
             heappop(seconds)
-        return seconds[0] if seconds else 0
+        return seconds[0] if seconds else -1
 
     def sweep(self, index: Index, most: int) -> bool:
         """Drop numbers of entries that are gone, if most are; True: there is more to look at.

@@ -31,6 +31,14 @@ def test_a_second_is_due_once_it_has_passed() -> None:
     assert expiry.next_ms() == 0
 
 
+def test_the_first_second_of_all_is_a_second_too() -> None:
+    expiry = Expiry()
+    expiry.add(entry(1, 1))
+    assert expiry.next_ms() == 1000
+    assert expiry.take_due(999, 10) == []
+    assert expiry.take_due(1000, 10) == [1]
+
+
 def test_a_rounded_time_is_the_last_of_its_second_and_falls_due_with_it() -> None:
     expiry = Expiry()
     expiry.add(entry(1, 5_000_500))
