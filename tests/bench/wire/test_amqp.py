@@ -11,6 +11,8 @@ from scripts.benchmark.runner import Background
 
 from covey.bench.generator import generate
 from covey.bench.load import Load
+from covey.bench.wire import amqp_wire as amqp
+from covey.bench.wire.amqp import UNSETTLED_STATE, terminus
 from covey.bench.wire.link import IncompleteError, Job
 
 
@@ -47,6 +49,19 @@ def test_every_receipt_of_a_durable_run_is_counted(broker: Process) -> None:
     durable = {"ack": "client-individual", "is_persistent": True, "is_confirmed": True}
     load = Load(job(broker, "durable", count=300, window=50, **durable))
     assert (load.run().deliveries, load.confirmed) == (300, 300)
+
+
+def test_durable_messages_are_accepted_over_links_with_durable_ends(broker: Process) -> None:
+    both = {"sender": "amqp", "receiver": "amqp", "ack": "each", "is_confirmed": True}
+    load = Load(job(broker, "safe", count=300, window=50, is_persistent=True, **both))
+    assert (load.run().deliveries, load.confirmed) == (300, 300)
+
+
+def test_end_of_a_link_is_durable_only_if_it_is_to_be() -> None:
+    durable, plain = terminus(amqp.TARGET, "/queue/a", True), terminus(amqp.TARGET, "/queue/a")
+    number = amqp.uint(UNSETTLED_STATE)
+    assert durable.endswith(b"/queue/a" + number)
+    assert plain.endswith(b"/queue/a" + amqp.NULL)
 
 
 def test_a_login_that_is_refused_stops_the_run(broker: Process) -> None:

@@ -2,6 +2,9 @@
 
 With one link in a session, its delivery ids follow one another. So one disposition with a range
 accepts all transfers of a read. Credit is renewed when half of it is used.
+
+A load of durable messages asks for durable ends of its links. RabbitMQ 3 makes a durable queue only
+for these, and writes nothing to the disk for a durable message in another queue.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ HEADER_SECTION, PROPERTIES_SECTION, DATA_SECTION = 0x70, 0x73, 0x75
 GROUP_ID = 10  # its place among the properties
 DATA_HEAD = b"\x00\x53" + bytes((DATA_SECTION,))
 UNSETTLED, SETTLED = 0, 1
+UNSETTLED_STATE = 2  # "terminus-durability", section 3.5.5
 
 
 class AmqpLink(Link):
@@ -37,13 +41,16 @@ class AmqpLink(Link):
     def subscribe(self, job: Job) -> None:
         """Attach as a receiver and grant the first credit."""
         mode = SETTLED if self.is_settled else UNSETTLED
-        self._attach(amqp.TRUE, mode, job.destination, "")
+        ends = terminus(amqp.SOURCE, job.destination, job.is_persistent), terminus(amqp.TARGET)
+        self._attach(amqp.TRUE, mode, ends)
         self.socket.sendall(self._grant())
 
     def sends(self, job: Job) -> list[bytes]:
         """Attach as a sender, wait for credit, and write the transfers."""
         mode = UNSETTLED if job.is_confirmed else SETTLED
-        self._attach(amqp.FALSE, mode, "", job.sender_destination or job.destination)
+        address = job.sender_destination or job.destination
+        ends = terminus(amqp.SOURCE), terminus(amqp.TARGET, address, job.is_persistent)
+        self._attach(amqp.FALSE, mode, ends)
         self.confirmations(self._whole_frames(self.tail))
         while not self.room:
             self.confirmations(self.read())
@@ -166,11 +173,7 @@ class AmqpLink(Link):
         frames, place = self._expect(amqp.BEGIN)
         self.incoming_id = amqp.fields(frames, place, 2)[1] or 0
 
-    def _attach(self, role: bytes, settle_mode: int, source: str, target: str) -> None:
-        ends = [
-            amqp.described(code, amqp.string(address) if address else NULL)
-            for code, address in ((amqp.SOURCE, source), (amqp.TARGET, target))
-        ]
+    def _attach(self, role: bytes, settle_mode: int, ends: tuple[bytes, bytes]) -> None:
         start = amqp.uint(0) if role == amqp.FALSE else NULL
         attach = amqp.described(
             amqp.ATTACH,
@@ -207,3 +210,9 @@ def _properties(number: int, groups: int) -> bytes:
         return b""
     group = amqp.string(f"g{number % groups}")
     return amqp.described(PROPERTIES_SECTION, *[NULL] * GROUP_ID, group)
+
+
+def terminus(code: int, address: str = "", is_durable: bool = False) -> bytes:
+    """Write one end of a link."""
+    durable = amqp.uint(UNSETTLED_STATE) if is_durable else NULL
+    return amqp.described(code, amqp.string(address) if address else NULL, durable)
