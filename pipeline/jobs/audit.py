@@ -95,7 +95,8 @@ def audited(
     known = state or State()
     new = figures_of(events)
     figures = known.merged(new)
-    histories = histories_of(figures, known.numbers)
+    every_gap = sorted({*known.gaps, *figures.gaps})
+    histories = histories_of(figures._replace(gaps=every_gap), known.numbers)
     sticky = [name for name, texts in figures.policies.items() if texts <= set(STICKY)]
     bucketed = [name for name in sticky if "hash-buckets" in figures.policies[name]]
     rows = placed(events, histories).withColumn("name", F.substring_index("queue", HOST_MARK, -1))
@@ -221,11 +222,13 @@ def advance(task: Task, *, is_quiet: bool = False) -> int:
     given = placed(events, result.histories).where(kind_is(EventKind.ENQUEUE, EventKind.RECOVER))
     highest = given.groupBy("history", F.substring_index("queue", HOST_MARK, -1)).agg(F.max("seq"))
     known = {f"{row[0]}/{row[1]}": row[2] + 1 for row in highest.collect()}
+    settled = audit_state.settled(result.histories, state)
+    state.remember(result.figures.gaps)
     state.figures = result.figures
     state.is_cut = period_of(options).until is not None
     state.given |= {name: max(at, state.given.get(name, 0)) for name, at in known.items()}
     state.forget(audit_state.vanished(result.queue_rows))
-    audit_state.save(place, state, saved, audit_state.still_there(result.queue_rows))
+    audit_state.save(place, state, saved, audit_state.still_there(result.queue_rows, settled))
     result.found.unpersist()
     return code
 

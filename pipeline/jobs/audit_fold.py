@@ -314,7 +314,7 @@ class Fold:
     def _deliver(self, eid: int, consumer: int, seq: int) -> None:
         if self._is_recovering:
             self._end_recovery()
-        if self._queue.knows_joins and self._queue.is_stranger(consumer, eid, self._run_began):
+        if self._queue.is_stranger(consumer, eid, self._run_began):
             self._accuse(STRANGER, eid, seq, consumer, "the consumer has not joined")
         holders = self._states.get(seq)
         if holders is None:

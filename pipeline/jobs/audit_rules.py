@@ -118,7 +118,7 @@ class Surroundings:
         self.begins_whole = begins_whole  # the log has the run's first event
         self.begins_known = begins_known  # and tells which messages were on the queue then
         self.doubt_from = NEVER  # of the first run
-        self.knows_joins = False  # every consumer's JOIN is in the log
+        self.joins_known_from = NEVER  # behind it every consumer's JOIN is in the log
         self.first_known = 0  # above all numbers given before the log; 0 if unknown
         self.changes: dict[int, list[tuple[int, bool]]] = {}  # consumer: (event id, has joined)
         self.marks: list[Mark] = []  # in their order
@@ -145,7 +145,7 @@ class Surroundings:
 
     def is_stranger(self, consumer: int, eid: int, since: int) -> bool:
         """Return True if the consumer had not joined between the restart and the event."""
-        if not self.knows_joins:
+        if eid <= self.joins_known_from:
             return False
         changes = self.changes.get(consumer, [])
         return not any(since < at < eid for at, _ in changes)

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from covey.pipeline.event_log.histories import RUN_BITS
-from covey.pipeline.jobs.audit_rules import ACK, ASSIGN, DELIVER, ENQUEUE, REVOKE
+from covey.pipeline.jobs.audit_rules import ACK, ASSIGN, DELIVER, ENQUEUE, NEVER, REVOKE
 from covey.pipeline.jobs.audit_story import Story
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
@@ -189,7 +189,7 @@ def _doubtful(events: Sorted, pos: Numbers, stories: list[Story]) -> Flags:
     left = [number << 32 | gone for number, story in known.items() for gone in story.left]
     if left:
         is_doubtful |= np.isin(who, left)
-    strict = [number for number, story in known.items() if story.surroundings.knows_joins]
+    strict = [n for n, story in known.items() if story.surroundings.joins_known_from < NEVER]
     if strict:
         code = (place << 54) | ((pos >> RUN_BITS) << 32) | events.consumer
         joined = [

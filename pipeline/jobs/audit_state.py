@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from covey.core.events.event import EventKind
@@ -53,6 +53,7 @@ class State:
     numbers: Numbers = field(default_factory=lambda: Numbers({}, {}))
     given: dict[str, int] = field(default_factory=dict)  # by history/queue: above all numbers
     is_cut: bool = False  # `--until` may have left out a part of a file
+    gaps: list[Gap] = field(default_factory=list)  # found before, which groups have still to pass
 
     def ends(self) -> dict[str, int]:
         """Return the last event that was read of each run."""
@@ -81,6 +82,15 @@ class State:
                 known = begun.get(file.run, file)
                 begun[file.run] = max(known, file, key=lambda one: one.first_eid)
         return [file for run, file in begun.items() if (run, ends[run] + 1) not in following]
+
+    def remember(self, new: list[Gap]) -> None:
+        """Keep the gaps that the next call must know, besides the last one of each run.
+
+        A group passes a gap in the call after the one that has found it, at the latest. One that
+        comes back later must know that there was a gap, but the last one is enough.
+        """
+        last = {gap.run: gap for gap in sorted(self.gaps)}
+        self.gaps = sorted({*last.values(), *new})
 
     def forget(self, queues: set[str]) -> None:
         """Forget queues that will never come again, as names of theirs would else pile up."""
@@ -147,6 +157,7 @@ class State:
                 "numbers": self.numbers,
                 "given": self.given,
                 "is_cut": self.is_cut,
+                "gaps": self.gaps,
             }
         )
 
@@ -174,7 +185,8 @@ def load(place: Place) -> State:
     except (ValueError, KeyError, TypeError) as error:
         raise PipelineError(f"--state {place}: {FILE} cannot be read: {error}") from error
     numbers, is_cut = Numbers(*saved["numbers"]), saved.get("is_cut", False)
-    return State(saved["number"], figures, numbers, saved["given"], is_cut)
+    gaps = [Gap(*gap) for gap in saved.get("gaps", ())]  # an older state has none
+    return State(saved["number"], figures, numbers, saved["given"], is_cut, gaps)
 
 
 def save(place: Place, state: State, groups: DataFrame, queues: DataFrame) -> None:
@@ -201,11 +213,13 @@ def queues_of(spark: SparkSession, place: Place, state: State) -> DataFrame:
     return spark.read.schema(QUEUES).parquet(url_of(place / f"queues-{state.number}"))
 
 
-def still_there(queue_rows: DataFrame) -> DataFrame:
+def still_there(queue_rows: DataFrame, settled: dict[int, int]) -> DataFrame:
     """Return those events of whole queues that the next audit must know.
 
     These are the JOINs of consumers that have not left, their last DEADLINE, and each policy. This
     call has judged already what concerns consumers that have left, and queues that were deleted.
+    Consumers of a killed broker never leave. They are forgotten when the call before has read
+    (`settled`) events of a later run.
     """
     deleted = (
         queue_rows.where(F.col("kind") == int(EventKind.DELETE))
@@ -220,7 +234,7 @@ def still_there(queue_rows: DataFrame) -> DataFrame:
     here = queue_rows.where(F.col("kind").isin(*map(int, (*PRESENT, EventKind.LEAVE))))
     run = F.shiftright("pos", RUN_BITS)
     joined = (
-        here.where(F.col("kind") != int(EventKind.POLICY))
+        here.where((F.col("kind") != int(EventKind.POLICY)) & (run >= _last_run(settled)))
         .groupBy("history", "name", "consumer", run.alias("run"))
         .agg(F.max_by(F.struct("group_id", "pos", "kind", "seq"), "pos").alias("last"))
         .where(F.col("last.kind") == int(EventKind.JOIN))
@@ -245,6 +259,15 @@ def still_there(queue_rows: DataFrame) -> DataFrame:
         .drop("run")
     )
     return joined.unionByName(policies).unionByName(overdue)
+
+
+def _last_run(settled: dict[int, int]) -> Column:
+    """Return the number of the last run of a row's history that the call before has read."""
+    if not settled:
+        return F.lit(0)
+    pairs = [F.lit(number) for pair in settled.items() for number in pair]
+    at = F.create_map(*pairs)[F.col("history")]
+    return F.shiftright(F.coalesce(at, F.lit(0)), RUN_BITS)
 
 
 def settled(histories: list[History], state: State) -> dict[int, int]:

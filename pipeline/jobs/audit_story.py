@@ -90,8 +90,7 @@ class Story:
             chapters = self.history.chapters
             around.marks = sorted(self._marks())
             around.doubt_from = self._doubt_from(chapters[0])
-            is_whole = all(chapter.is_told for chapter in chapters) and not self.history.gaps
-            around.knows_joins = is_whole
+            around.joins_known_from = self._joins_known_from()
             around.is_sticky = self.is_sticky
             if "consistent-hash" in self._policies:
                 around.stirs += self._joins
@@ -105,6 +104,15 @@ class Story:
         """Return True if the strategy promised groups to their owners all of the time."""
         is_promised = bool(self._policies) and self._policies <= set(STICKY)
         return is_promised and not self._has_special
+
+    def _joins_known_from(self) -> int:
+        """Return the position behind which no JOIN is missing; a restart ends what a gap began."""
+        chapters, gaps = self.history.chapters, self.history.gaps
+        if not all(chapter.is_told for chapter in chapters):
+            return NEVER
+        if not gaps:
+            return -1
+        return min((one.base for one in chapters if one.base > gaps[-1]), default=NEVER)
 
     def _marks(self) -> Iterator[Mark]:
         yield from (Mark(pos, DELETED) for pos in self._deletes)

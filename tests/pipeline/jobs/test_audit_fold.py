@@ -282,7 +282,7 @@ def test_a_group_leaves_a_living_owner_only_for_a_cause(story: str, found: list[
 
 def test_a_delivery_to_one_who_never_joined_is_found() -> None:
     queue = Surroundings(begins_whole=True, begins_known=True)
-    queue.knows_joins = True
+    queue.joins_known_from = 0
     queue.changes = {7: [(1, True)]}
     fold = Fold(queue, is_grouped=True)
     fold.take(2, EventKind.ENQUEUE, 0, 1)

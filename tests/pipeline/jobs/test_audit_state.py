@@ -130,3 +130,54 @@ def test_the_hundredth_day_is_as_much_work_as_the_first(
             spark, JOB, input=str(tmp_path / "log"), out=tmp_path, state=str(tmp_path / "state")
         )
     assert tasks == [13, 12]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_gap_accuses_nobody_on_the_days_after_it(spark: SparkSession, tmp_path: Path) -> None:
+    options = {"input": str(tmp_path / "log"), "state": str(tmp_path / "state")}
+    log = log_in(tmp_path / "log")
+    log.start()
+    days = (
+        "join 7, in 1 kept, in 2, in 3, out 2 to 7",
+        "in 4, out 1 to 7, join 8",  # it will be missing
+        "in 5, out 5 to 7, ack 5 by 7, in 6",
+        "out 1 to 7, ack 2 by 7, out 4 to 7, ack 4 by 7, out 3 to 7, ack 3 by 7, ack 1 by 7",
+        "out 6 to 8, ack 6 by 8",
+        "out 3 to 7",
+    )
+    codes = []
+    for number, day in enumerate(days):
+        for queue in ("plain", "q"):
+            tell(log, queue, "" if queue == "plain" else "g", day)
+        log.close()
+        if number == 1:
+            max((tmp_path / "log").rglob("*.parquet"), key=lambda file: file.name).unlink()
+            continue
+        code, said = run_job(spark, JOB, **options, out=tmp_path / "out")
+        codes.append((code, said))
+    assert [code for code, _ in codes] == [0, 1, 0, 0, 1], codes
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_consumers_of_brokers_that_were_killed_leave_nothing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    options = {"input": str(tmp_path / "log"), "state": str(tmp_path / "state")}
+    kept = []
+    for day in range(4):
+        log = log_in(tmp_path / "log", f"r{day}")
+        log.clock.now += 30.0 * day
+        log.start(f"r{day - 1}" if day else "", 1000)
+        log.record(EventKind.POLICY, "q", "simple", 0, 0)
+        tell(log, "q", "", "join 7, join 8")
+        tell(log, "q", "g", f"in {day + 1}, out {day + 1} to 7, ack {day + 1} by 7")
+        log.close()
+        code, said = run_job(spark, JOB, **options, out=tmp_path / "out")
+        assert code == 0, said
+        (queues,) = (tmp_path / "state").glob("queues-*")
+        kept.append(pq.read_table(queues).num_rows)
+    assert kept == [3, 5, 5, 5]  # of the run before, too: some of its events may be late
