@@ -9,8 +9,9 @@ a peer sends something wrong, its link, its session or its connection ends with 
 Limits that hold here:
 - A new peer has `open_timeout_s` to log in and open.
 - `backpressure` bounds what waits for a slow peer, and what a blocked peer may still send.
-- Frames that take long are handled a few in a turn (`core.jobs.turn_length`). Meanwhile the engine
-  `is_behind`: it is not read, and its next turn handles what is left of the last read.
+- Frames that take long are handled a few in a turn (`core.jobs.turn_length`), and a disposition of
+  very many deliveries in portions. Meanwhile the engine `is_behind`: it is not read, and a later
+  turn handles what is left of the last read.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Final
 from covey.config.settings import AmqpSettings
 from covey.core.broker.broker import Broker, Name
 from covey.core.errors import BrokerError, ProtocolError, RefusedError
+from covey.core.jobs.job import Job
 from covey.core.jobs.turn_length import LOOK_EVERY
 from covey.core.security.users import Verb, authorise
 from covey.core.session import Session
@@ -91,6 +93,7 @@ class AmqpEngine(Engine):
         self.backpressure = Backpressure(self)
         self._last_words = b""  # a close that proton would not send before the peer's open
         self.is_behind = False  # there was no time for all that has come
+        self._job: Job | None = None  # the last that later frames have to wait for
         self.is_receiving = False  # `receive` is running; it wakes the shell at its end
         self._is_broken = False  # the engine has raised: its state cannot be trusted any more
         self._shown = -math.inf  # when proton was last told that the peer is alive
@@ -106,8 +109,11 @@ class AmqpEngine(Engine):
         try:
             if self.wire is None:
                 data = self._log_in(data)
-            self.is_behind = False
-            self.framing.receive(data)
+            if self._is_at_work:
+                self.framing.keep(data)
+            else:
+                self.is_behind = False
+                self.framing.receive(data)
             self._end_turn()
         finally:
             self.is_receiving = False
@@ -258,15 +264,29 @@ class AmqpEngine(Engine):
             self.links.close_due()
         if not self.is_closed:
             self.reading = not self.is_behind and not self.backpressure.is_full
-            if self.is_behind:
+            if self.is_behind and not self._is_at_work:  # else the end of the job wakes it
                 self.has_news()
 
     def _go_on(self) -> None:
         """Handle what there was no time or room for: held messages, then frames not looked at."""
+        if self._is_at_work:
+            return
         was_behind, self.is_behind = self.is_behind, False
         self.backpressure.go_on()
         if was_behind and not self.is_behind:
             self.framing.receive(b"")
+
+    def work_on(self, job: Job) -> None:
+        """Do what a frame asks for in portions; the frames behind it wait until all is done."""
+        self.broker.jobs.begin(job, is_waited_for=True)
+        if not job.is_over:
+            self._job = job
+            self.is_behind = True
+            self.broker.turn_lengths.pieces += LOOK_EVERY  # so that no other frame is looked at
+
+    @property
+    def _is_at_work(self) -> bool:
+        return self._job is not None and not self._job.is_over
 
     def must_end_turn(self) -> bool:
         """Count a piece of work; True: there is no time for it in this turn."""

@@ -103,6 +103,10 @@ class Framing:
 
     # From the peer.
 
+    def keep(self, data: bytes) -> None:
+        """Keep bytes for a later turn."""
+        self._rest += data
+
     def receive(self, data: bytes) -> None:
         """Handle every frame that is complete now, as far as there is time in this turn."""
         try:

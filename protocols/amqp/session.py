@@ -17,7 +17,8 @@ order.
 
 Deliveries are numbered per session, so one disposition can cover deliveries of several links.
 `Unsettled` knows the link of each delivery. Nearly all dispositions of a peer accept a range: the
-core settles what one consumer holds of the range in one call. A range may be far larger than the
+core settles what one consumer holds of the range in one call. Very many, and those with another
+outcome, are settled in portions (`settling`). A range may be far larger than the
 number of unsettled deliveries. Then the loop goes over the unsettled deliveries, not over the
 range.
 
@@ -49,6 +50,8 @@ from covey.protocols.amqp.codec.types import NULL as NULL_CODE
 from covey.protocols.amqp.links.receiver_link import OutgoingLink
 from covey.protocols.amqp.links.sender_link import IncomingLink
 from covey.protocols.amqp.outcomes import ACCEPTED, IS_ACCEPTED, NO_STATE, read_state
+from covey.protocols.amqp.settling import AT_ONCE as FEW
+from covey.protocols.amqp.settling import Range, Settling
 
 if TYPE_CHECKING:
     from covey.protocols.amqp.engine import AmqpEngine
@@ -305,23 +308,20 @@ class Channel:
         count = ((last - first) & MASK) + 1
         if count > (self.next_delivery - first) & MASK or count > HALF:
             raise ProtocolError(f"a disposition of {first} to {last}, which were not all sent")
+        session = self.engine.session
         if settled == 1 and state.code == ACCEPTED:  # nearly always
-            session = self.engine.session
             if count > AT_ONCE and session is not None:
                 rows = self.unsettled.take_rows(first, count)
-                self.engine.broker.jobs.begin(Acceptance(session, rows))
+                self.engine.work_on(Acceptance(session, rows))
             else:
                 self.unsettled.accept(first, count, self.engine.now)
-        else:
-            found = 0
-            for number in self.unsettled.within(first, count):
-                link = self.unsettled.links.get(number)
-                if link is not None:
-                    found += 1
-                    link.decided(number, state, is_settled=settled == 1)
-            if found < count:
-                cause = f"of the deliveries {first} to {last} not all were there to be settled"
-                self.engine.coordinator.spoil(state, cause)
+        elif session is not None:
+            given = Range(self.engine, self.unsettled, first, count, state, is_settled=settled == 1)
+            if len(given.numbers) > FEW:
+                self.engine.work_on(Settling(session, given))
+            else:
+                given.decide(given.numbers)
+                given.end()
 
     # To the peer.
 
