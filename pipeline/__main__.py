@@ -27,6 +27,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from covey import __version__
+from covey.pipeline.datasource.options import SCHEME
 from covey.pipeline.errors import PipelineError, one_line
 from covey.pipeline.job import Job, Task
 from covey.pipeline.jobs import archive, audit, compact, plan, replay, skew
@@ -63,6 +64,8 @@ def main(argv: list[str] | None = None) -> int:
         check_places(options)
         if job.has_out:
             make_out(options.out)
+        if getattr(options, "state", ""):
+            make_out(place_of(options.state), "--state")
         spark = start(options.job, wanted)
         try:
             with Progress(options.job, spark) as progress:
@@ -102,7 +105,12 @@ def parser() -> ArgumentParser:
 
 
 def check_places(options: Namespace) -> None:
-    """Raise PipelineError if small files are to be written where Spark's Java is needed for it."""
+    """Raise PipelineError if a job cannot read or write at a place, as far as its name tells.
+
+    By Spark Connect small files cannot be written where Spark's Java is needed for it.
+    """
+    if options.input.startswith(f"{SCHEME}:") and options.job != "archive":
+        raise PipelineError(f"--input {options.input}: only archive reads from a broker")
     for name in ("out", "state"):
         place = str(getattr(options, name, ""))
         if options.master.startswith(CONNECT) and isinstance(place_of(place), RemotePlace):

@@ -100,16 +100,16 @@ def url_of(place: Place) -> str:
     return str(place) if isinstance(place, RemotePlace) else f"file://{place.resolve()}"
 
 
-def make_out(out: Place) -> None:
+def make_out(out: Place, option: str = "--out") -> None:
     """Make the directory for a job's output before the job begins."""
     if isinstance(out, RemotePlace):
         return  # Spark makes it; it cannot be checked before Spark runs
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise PipelineError(f"--out {out}: cannot be made: {error.strerror}") from error
+        raise PipelineError(f"{option} {out}: cannot be made: {error.strerror}") from error
     if not os.access(out, os.W_OK | os.X_OK):
-        raise PipelineError(f"--out {out}: it cannot be written to")
+        raise PipelineError(f"{option} {out}: it cannot be written to")
 
 
 def remove(place: Place) -> None:

@@ -119,6 +119,15 @@ def test_an_input_that_cannot_be_read_is_one_line(
             "audit --input log --master sc://h:1 --state s3a://b/state",
             "--state s3a://b/state: by Spark Connect a directory of this machine is meant",
         ),
+        (
+            "audit --input covey://127.0.0.1/q",
+            "--input covey://127.0.0.1/q: only archive reads from a broker",
+        ),
+        ("skew --input covey://127.0.0.1/q", "--input covey://127.0.0.1/q: only archive reads"),
+        (
+            "audit --input log --state half.parquet",
+            "--state half.parquet: cannot be made: File exists",
+        ),
         ("replay --input log --to localhost", "--to: covey://[user"),
         ("replay --input log --to covey://127.0.0.1:1", "brokers=127.0.0.1:1: no broker answers"),
         ("replay --input log --to covey://127.0.0.1:1 --speed -1", "--speed -1.0: "),
