@@ -184,8 +184,8 @@ class BrokerSettings(Record):
     """The same for a connection whose reads are full and whose turns are short in time."""
     work_per_turn_ms: Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False), NUMBER] = 1.0
     """Milliseconds of a turn beyond which a connection reads less; longer starves the store."""
-    busy_poll_us: Annotated[int, Field(ge=0, le=1000), NUMBER] = 0
-    """Microseconds for which the broker looks for more after a read before it sleeps; 0 = none."""
+    busy_poll_us: Annotated[int, Field(ge=0, le=1000), NUMBER] = 50
+    """Microseconds for which it looks for more after a read where that pays; 0 = it sleeps."""
     memory_window_queue: Size = 16 * MIB
     """Bytes of message bodies one queue keeps in memory; the rest lives in the store."""
     memory_window_total: Size = 64 * MIB

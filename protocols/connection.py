@@ -234,7 +234,7 @@ class Connection(asyncio.BufferedProtocol):
         view, began = buffers.views[self._place], time.monotonic()
         self._wakes.read(self.receive, view[:nbytes].tobytes(), began)
         if buffers.busy_poll_s:
-            self._wakes.look_on(buffers.busy_poll_s)
+            self._wakes.look_on(buffers.busy_poll_s, nbytes)
         if nbytes < len(view):
             self._place = self._buffers.after_part(self._place)
             return

@@ -13,11 +13,15 @@ time starves nobody.
 All connections of a port read into the same memory, because the bytes are taken out before the
 event loop reads again. A connection keeps only the index of its buffer among the views of that
 memory.
+
+To look for more after a read (`protocols.lookout`) takes a core of its own. So it needs a core for
+each worker and one more, or the clients would wait for that one.
 """
 
 from __future__ import annotations
 
 from covey.config.settings import BrokerSettings
+from covey.protocols.process import cores
 
 MS_PER_S = 1000
 US_PER_S = 1_000_000
@@ -33,7 +37,7 @@ class ReadBuffers:
     ) -> None:
         """Lend `least` bytes at first and `most` at last, for turns of up to `turn_s`.
 
-        The loop looks for more for `busy_poll_s` after each read, before it sleeps.
+        The loop may look for more for `busy_poll_s` after a read, before it sleeps.
         """
         memory = memoryview(bytearray(max(least, most)))
         views = [memory[:least]]
@@ -44,10 +48,12 @@ class ReadBuffers:
         self.busy_poll_s = busy_poll_s
 
     @classmethod
-    def of(cls, settings: BrokerSettings) -> ReadBuffers:
-        """Make the buffers that the settings ask for."""
+    def of(cls, settings: BrokerSettings, usable_cores: float | None = None) -> ReadBuffers:
+        """Make the buffers that the settings ask for, on a machine of so many cores (this one)."""
         turn_s = settings.work_per_turn_ms / MS_PER_S
         busy_poll_s = settings.busy_poll_us / US_PER_S
+        if (cores() if usable_cores is None else usable_cores) < settings.workers + 1:
+            busy_poll_s = 0.0
         return cls(settings.work_per_turn, settings.work_per_turn_max, turn_s, busy_poll_s)
 
     def after_full(self, place: int, spent_s: float) -> int:

@@ -50,3 +50,10 @@ def test_they_are_made_as_the_operator_wants_them() -> None:
     buffers = ReadBuffers.of(BrokerSettings())
     assert (sizes(buffers)[0], sizes(buffers)[-1]) == (16 * KIB, 256 * KIB)
     assert buffers.turn_s == 0.001
+
+
+def test_nobody_looks_for_more_without_a_core_to_spare() -> None:
+    settings = BrokerSettings(workers=2, busy_poll_us=50)
+    assert ReadBuffers.of(settings, 2.9).busy_poll_s == 0.0
+    assert ReadBuffers.of(settings, 3.0).busy_poll_s == 0.00005
+    assert ReadBuffers.of(BrokerSettings(busy_poll_us=0), 64.0).busy_poll_s == 0.0

@@ -13,6 +13,8 @@ import pytest
 from covey.protocols import wakes as module
 from covey.protocols.wakes import FEW, RESTED_S, Wakes, wakes_of
 
+SMALL = 128  # bytes of a read
+
 Play = Callable[[Callable[[], Awaitable[None]]], None]
 
 
@@ -147,12 +149,52 @@ def test_a_loop_that_looks_on_does_not_sleep_and_then_does_again(play: Play) -> 
     async def scenario() -> None:
         wakes = wakes_of(asyncio.get_running_loop())
         wakes.read(reader(wakes, "", []), b"", time.monotonic())
-        wakes.look_on(0.05)
-        wakes.look_on(0.05)  # again while it looks: no second one
+        wakes.look_on(0.05, SMALL)
+        wakes.look_on(0.05, SMALL)  # again while it looks: no second one
+        assert wakes._is_looking
         started = time.process_time()
         await asyncio.sleep(0.3)
         assert time.process_time() - started < 0.25
         assert not wakes._is_looking
+
+    play(scenario)
+
+
+def test_a_loop_that_has_not_rested_does_not_look_on(play: Play) -> None:
+    async def scenario() -> None:
+        wakes = wakes_of(asyncio.get_running_loop())
+        wakes.read(reader(wakes, "", []), b"", time.monotonic())
+        wakes.read(reader(wakes, "", []), b"", wakes._read_until)
+        wakes.look_on(0.05, SMALL)
+        assert not wakes._is_looking
+
+    play(scenario)
+
+
+def test_a_loop_that_looks_in_vain_stops_looking(play: Play) -> None:
+    async def scenario() -> None:
+        wakes = wakes_of(asyncio.get_running_loop())
+        looked = []
+        for _ in range(10):
+            wakes.read(reader(wakes, "", []), b"", time.monotonic())
+            wakes.look_on(0.0, SMALL)
+            looked.append(wakes._is_looking)
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        assert looked[0]
+        assert not looked[-1]
+
+    play(scenario)
+
+
+def test_a_loop_that_finds_something_goes_on_looking(play: Play) -> None:
+    async def scenario() -> None:
+        wakes = wakes_of(asyncio.get_running_loop())
+        for _ in range(100):
+            wakes.read(reader(wakes, "", []), b"", wakes._read_until + 2 * RESTED_S)
+            wakes.look_on(1.0, SMALL)
+            assert wakes._is_looking
+            await asyncio.sleep(0)
 
     play(scenario)
 
