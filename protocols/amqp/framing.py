@@ -137,11 +137,15 @@ class Framing:
         rest: int
         last = -1  # the second number of the head of the last frame
         channel: Channel | None = None  # that frame's, if it was usual
+        handled = 0  # since the last look: each is a piece of work
         lengths = engine.broker.turn_lengths
         while end - at >= HEAD_SIZE and not engine.is_closed:
-            if lengths.pieces >= LOOK_EVERY and engine.must_end_turn():
-                break
-            lengths.pieces += 1
+            if handled + lengths.pieces >= LOOK_EVERY:
+                handled = 0
+                if engine.is_behind or lengths.look():
+                    engine.is_behind = True
+                    break
+            handled += 1
             following = transfer.repeats(data, at, end)
             if following:
                 size = following - at

@@ -280,17 +280,20 @@ class StompEngine(Engine):
         session = self.session
         if session is not None and session.holding.messages and not self._must_wait():
             self._accept_more(session)  # most consumers send nothing but ACKs
+        handled = 0  # since the last look: each is a piece of work
         lengths = self.broker.turn_lengths
         try:
             while not self.is_closed:
                 if self._must_wait():
                     self.reading = False
                     break
-                if lengths.pieces >= LOOK_EVERY and lengths.look():
-                    self.reading = False  # others come first: `tick` handles the rest
-                    self.wake()
-                    break
-                lengths.pieces += 1
+                if handled + lengths.pieces >= LOOK_EVERY:
+                    handled = 0
+                    if lengths.look():
+                        self.reading = False  # others come first: `tick` handles the rest
+                        self.wake()
+                        break
+                handled += 1
                 head, body, own = parser.next_head()
                 session = self.session
                 if head is not None and head.plan is not None and session is not None:
