@@ -413,3 +413,21 @@ def test_a_row_of_plain_acks_may_be_of_several_subscriptions(world: World) -> No
     client.feed(acks)
     assert sorted(client.bodies()) == ["3", "4"]
     assert (world.depth("/queue/a"), world.depth("/queue/b")) == (1, 1)
+
+
+@pytest.mark.parametrize("command", ["ACK", "NACK"])
+def test_very_many_are_settled_in_portions_and_the_next_frame_waits(command: str) -> None:
+    world = World()
+    client = world.connect()
+    client.publish("/queue/a", *[f"{number}" for number in range(100)])
+    client.subscribe("/queue/a", ack="client")
+    last = client.take_all()[-1]
+    world.broker.jobs.allow(10, 5.0, 1000)
+    client.ack(last, command)
+    client.publish("/queue/b", "behind")
+    assert (world.depth("/queue/b"), client.engine.reading) == (0, False)
+    world.does_jobs = True
+    world.settle_down()
+    assert world.depth("/queue/b") == 1
+    counters = world.queue("/queue/a").counters
+    assert (counters.acked, counters.returned) == ((100, 0) if command == "ACK" else (0, 100))
