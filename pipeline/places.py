@@ -8,6 +8,7 @@ Spark's Java, so a place needs no second set of credentials.
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from shutil import rmtree
 from typing import Any, Final
@@ -17,6 +18,7 @@ from pyspark.sql import SparkSession
 from covey.pipeline.errors import PipelineError
 
 SCHEME_MARK: Final = ":/"
+PATTERN_SIGN: Final = re.compile(r"[\[\]{}*?\\]")
 
 
 class RemotePlace:
@@ -98,6 +100,11 @@ def place_of(text: str) -> Place:
 def url_of(place: Place) -> str:
     """Return a place's URL for Spark; it does not depend on Spark's default file system."""
     return str(place) if isinstance(place, RemotePlace) else f"file://{place.resolve()}"
+
+
+def readable(url: str) -> str:
+    """Return a URL as Spark's readers want it: they take brackets and stars for patterns."""
+    return PATTERN_SIGN.sub(r"\\\g<0>", url)
 
 
 def make_out(out: Place, option: str = "--out") -> None:

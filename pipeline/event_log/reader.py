@@ -32,6 +32,7 @@ from covey.core.events.event_log import HOST_MARK
 from covey.core.naming.destination import TEMPORARY_ROOT
 from covey.pipeline.errors import PipelineError, one_line
 from covey.pipeline.event_log.schema import ARROW_SCHEMA, SPARK_SCHEMA, VERSION_KEY
+from covey.pipeline.places import readable
 
 HIDDEN: Final = ("_", ".")
 NAME: Final = re.compile(r"events-(.+?)-(\d{16})(?:-(\d{16}))?\.parquet")
@@ -127,7 +128,7 @@ def read_log(spark: SparkSession, options: Namespace) -> DataFrame:
 def read_files(spark: SparkSession, paths: list[str]) -> DataFrame:
     """Return the events of these files."""
     urls = [path if "://" in path or ":/" in path else f"file://{path}" for path in paths]
-    return spark.read.schema(SPARK_SCHEMA).parquet(*urls)
+    return spark.read.schema(SPARK_SCHEMA).parquet(*map(readable, urls))
 
 
 def read_table(spark: SparkSession, name: str) -> DataFrame:

@@ -33,7 +33,7 @@ from covey.pipeline.event_log.histories import (
     Start,
 )
 from covey.pipeline.event_log.reader import LogFile
-from covey.pipeline.places import Place, put_text, remove, url_of
+from covey.pipeline.places import Place, put_text, readable, remove, url_of
 
 FILE: Final = "state.json"
 VERSION: Final = 3
@@ -203,14 +203,14 @@ def groups_of(spark: SparkSession, place: Place, state: State) -> DataFrame:
     """Return the groups that had something unsettled."""
     if not state.number:
         return spark.createDataFrame([], GROUPS)
-    return spark.read.schema(GROUPS).parquet(url_of(place / f"groups-{state.number}"))
+    return spark.read.schema(GROUPS).parquet(readable(url_of(place / f"groups-{state.number}")))
 
 
 def queues_of(spark: SparkSession, place: Place, state: State) -> DataFrame:
     """Return the consumers and policies of the queues."""
     if not state.number:
         return spark.createDataFrame([], QUEUES)
-    return spark.read.schema(QUEUES).parquet(url_of(place / f"queues-{state.number}"))
+    return spark.read.schema(QUEUES).parquet(readable(url_of(place / f"queues-{state.number}")))
 
 
 def still_there(queue_rows: DataFrame, settled: dict[int, int]) -> DataFrame:

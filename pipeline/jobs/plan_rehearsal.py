@@ -171,11 +171,8 @@ def parts_of(arrivals: DataFrame, queues: dict[str, int]) -> list[Part]:
     """Cut the arrivals of long queues into windows of time, and choose some of them."""
     long = [queue for queue, count in queues.items() if count > WINDOW_MESSAGES]
     found = [Part(queue, 0, -inf, inf, queues[queue]) for queue in queues if queue not in long]
-    for queue in long:
-        windows = -(-queues[queue] // WINDOW_MESSAGES)
-        ranks = [number / windows for number in range(windows + 1)]
-        of_queue = arrivals.where(F.col("queue") == queue)
-        (edges,) = of_queue.agg(F.percentile_approx("at", ranks, 10_000)).first() or ([],)
+    for queue, edges in _edges_of(arrivals, {name: queues[name] for name in long}).items():
+        windows = len(edges) - 1
         step = max(1.0, windows / WINDOWS_MAX)
         chosen = sorted({int(number * step) for number in range(min(windows, WINDOWS_MAX))})
         found += [
@@ -184,6 +181,18 @@ def parts_of(arrivals: DataFrame, queues: dict[str, int]) -> list[Part]:
             if edges[at] < edges[at + 1]
         ]
     return found
+
+
+def _edges_of(arrivals: DataFrame, long: dict[str, int]) -> dict[str, list[float]]:
+    """Return the times at which each queue's windows begin and end, by one pass for all queues."""
+    wanted = []
+    for queue, count in long.items():
+        windows = -(-count // WINDOW_MESSAGES)
+        ranks = [number / windows for number in range(windows + 1)]
+        at = F.when(F.col("queue") == queue, F.col("at"))
+        wanted.append(F.percentile_approx(at, ranks, 10_000))
+    found = arrivals.agg(*wanted).first() if wanted else None
+    return {queue: edges for queue, edges in zip(long, found or (), strict=True) if edges}
 
 
 def slices_of(parts: list[Part], scenarios: int, tasks: int) -> list[Slice]:

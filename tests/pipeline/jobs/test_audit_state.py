@@ -166,6 +166,7 @@ def test_a_gap_accuses_nobody_on_the_days_after_it(spark: SparkSession, tmp_path
 def test_consumers_of_brokers_that_were_killed_leave_nothing(
     spark: SparkSession, tmp_path: Path
 ) -> None:
+    tmp_path = tmp_path / "logs [old] {50%} *?"  # to Spark a pattern, to the user a name
     options = {"input": str(tmp_path / "log"), "state": str(tmp_path / "state")}
     kept = []
     for day in range(4):

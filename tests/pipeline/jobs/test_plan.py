@@ -24,6 +24,7 @@ from covey.pipeline.jobs.plan_rehearsal import (
     combined,
     deal_queue,
     default_policies,
+    parts_of,
     play_dealt,
     slices_of,
 )
@@ -140,6 +141,25 @@ def test_a_long_queue_is_cut_into_more_slices() -> None:
     slices = slices_of(parts, 16, 8)
     assert slices == [Slice("long", part, 8) for part in range(8)] + [Slice("short", 0, 1)]
     assert len(slices_of([Part("only", 0, 0.0, 1.0, 5)], 3, 8)) == 3
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_each_long_queue_is_cut_at_times_of_its_own(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("covey.pipeline.jobs.plan_rehearsal.WINDOW_MESSAGES", 10)
+    counts = {"long": 20, "longer": 200, "short": 5}
+    rows = [(name, float(at)) for name, count in counts.items() for at in range(count)]
+    arrivals = spark.createDataFrame(rows, "queue string, at double")
+    short, *parts = parts_of(arrivals, counts)
+    assert (short.queue, short.messages) == ("short", 5)
+    of_long = [(one.begin, one.end) for one in parts if one.queue == "long"]
+    assert of_long == [(0.0, 9.0), (9.0, 19.0)]
+    windows = [one.window for one in parts if one.queue == "longer"]
+    assert windows == [0, 2, 5, 7, 10, 12, 15, 17]  # eight of twenty
+    assert parts_of(arrivals, {"short": 5}) == [short]
 
 
 def test_windows_of_a_queue_become_one_row_with_its_error() -> None:
