@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -64,8 +65,12 @@ def messages(events: DataFrame) -> DataFrame:
     )
 
 
-def with_service(messages: DataFrame) -> DataFrame:
-    """Add how long each message was worked on; the queue's median where that is unknown."""
+def with_service(messages: DataFrame, *, is_kept: bool = False) -> DataFrame:
+    """Add how long each message was worked on; the queue's median where that is unknown.
+
+    What was measured is needed twice, for the median and for each message. A job keeps it on the
+    disk of the cluster until it ends (`is_kept`); a view works it out anew.
+    """
     before = F.max("settled").over(
         Window.partitionBy("run", "queue", "consumer")
         .orderBy("settled", "seq")
@@ -76,6 +81,8 @@ def with_service(messages: DataFrame) -> DataFrame:
     settled = messages.where("settled is not null").withColumn("known", known)
     others = messages.where("settled is null").withColumn("known", F.lit(None).cast("double"))
     measured = settled.unionByName(others)
+    if is_kept:
+        measured = measured.persist(StorageLevel.DISK_ONLY)
     medians = measured.groupBy("queue").agg(F.percentile_approx("known", 0.5).alias("median"))
     service = F.coalesce("known", "median", F.lit(SERVICE_UNKNOWN_S)).alias("service")
     joined = measured.join(F.broadcast(medians), "queue", "left")

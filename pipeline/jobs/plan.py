@@ -198,7 +198,7 @@ def _listed(queues: list[str]) -> str:
 
 def arrivals_of(events: DataFrame) -> DataFrame:
     """Return what arrived at each queue, in an order that holds across runs."""
-    arrived = with_service(messages(events)).where("enqueued is not null")
+    arrived = with_service(messages(events), is_kept=True).where("enqueued is not null")
     return arrived.select(
         "queue",
         F.col("enqueued").alias("at"),

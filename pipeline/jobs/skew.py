@@ -205,7 +205,7 @@ def run(task: Task) -> int:
     out = task.options.out
     task.progress.step("reading the log")
     events = lasting(read_log(task.spark, task.options))
-    served = with_service(messages(events)).cache()
+    served = with_service(messages(events), is_kept=True).cache()
     task.progress.step("measuring groups")
     groups = group_table(served, events).cache()
     groups.write.mode("overwrite").parquet(url_of(out / "groups"))
