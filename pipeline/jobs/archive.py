@@ -42,7 +42,7 @@ from covey.pipeline.datasource.options import Address, ReadOptions, parse_addres
 from covey.pipeline.datasource.source import register
 from covey.pipeline.errors import PipelineError, one_line
 from covey.pipeline.job import Job, Task
-from covey.pipeline.places import Place, put_text, url_of
+from covey.pipeline.places import Place, put_text, readable, url_of
 from covey.pipeline.report import Report, bars
 
 TOPIC: Final = "/topic/"
@@ -268,7 +268,7 @@ def new_rows(task: Task, known: dict[str, Any]) -> tuple[DataFrame | None, dict[
     if not files:
         return None, {"batch": last}
     reader = spark.read.schema(stored_columns()).option("basePath", url_of(out / "messages"))
-    return reader.parquet(*files), {"batch": last}
+    return reader.parquet(*map(readable, files)), {"batch": last}
 
 
 def finished_files(messages: Path, after: int) -> tuple[list[str], int]:

@@ -172,6 +172,7 @@ def test_only_new_batches_are_counted_also_where_spark_has_put_notes_together(
 def test_a_hundred_batches_and_more_are_all_counted(
     spark: SparkSession, broker: BrokerProcess, tmp_path: Path
 ) -> None:
+    tmp_path = tmp_path / "of [2026] 50%"  # to Spark a pattern, to the user a name
     fill(broker, "many", 36)
     address = f"covey://{at(broker)}/many"
     options = {"trim": False, "every": 0.0, "batch_rows": 3, "option": ()}
