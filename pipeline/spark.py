@@ -27,7 +27,7 @@ import sys
 import threading
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import blake2s
 from importlib.util import find_spec
@@ -299,6 +299,24 @@ FILE_EVERY_S: Final = 10.0
 CLEAR_LINE: Final = "\r\x1b[K"
 
 
+@contextmanager
+def repeated(act: Callable[[], None], every_s: float) -> Iterator[None]:
+    """Act after each so many seconds, in a thread that ends with the block."""
+    is_over = threading.Event()
+
+    def go_on() -> None:
+        while not is_over.wait(every_s):
+            act()
+
+    thread = threading.Thread(target=go_on, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
 class Progress:
     """Shows the progress line within a `with` block."""
 
@@ -316,11 +334,11 @@ class Progress:
         self._is_terminal = out.isatty()
         self._step = "starting"
         self._started_at = time.monotonic()
-        self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._keep_saying, daemon=True)
+        every_s = TERMINAL_EVERY_S if self._is_terminal else FILE_EVERY_S
+        self._saying = repeated(self._say, every_s)
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._saying.__enter__()
         return self
 
     def __exit__(
@@ -329,8 +347,7 @@ class Progress:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._is_over.set()
-        self._thread.join()
+        self._saying.__exit__(None, None, None)
         if self._is_terminal:
             self._out.write(CLEAR_LINE)
         if error is None:
@@ -354,11 +371,6 @@ class Progress:
         """Print a remark on standard error, where a script does not see it."""
         self._out.write(f"{CLEAR_LINE * self._is_terminal}{self._job}: {text}\n")
         self._out.flush()
-
-    def _keep_saying(self) -> None:
-        every_s = TERMINAL_EVERY_S if self._is_terminal else FILE_EVERY_S
-        while not self._is_over.wait(every_s):
-            self._say()
 
     def _say(self) -> None:
         line = f"{self._job}: {self._step}{self._tasks()} ({self._elapsed():.0f} s)"

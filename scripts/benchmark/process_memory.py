@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
+
+from covey.pipeline.spark import repeated
 
 EVERY_S: Final = 0.2
 MIB: Final = 1 << 20
 
 
 class MemoryWatch:
-    """Watches a process and all that it starts, within a `with` block.
+    """Watches a process and all that it starts.
 
     The kernel remembers the peak of each process. So only a process that lives for less than
     `EVERY_S` may be missed. Of forked processes, each is counted with the pages that it shares.
@@ -23,34 +25,27 @@ class MemoryWatch:
         self.pid = pid
         self.peaks: dict[str, int] = {}  # the largest process by its name, in bytes
         self._ticks: dict[int, int] = {}  # by process
-        self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._is_over.set()
-        self._thread.join()
 
     @property
     def processor_s(self) -> float:
         """Return the processor time of all processes, up to when each was last seen."""
         return sum(self._ticks.values()) / os.sysconf("SC_CLK_TCK")
 
-    def _watch(self) -> None:
-        while not self._is_over.wait(EVERY_S):
-            for pid in family(self.pid):
-                name, peak = peak_of(pid)
-                if name:
-                    self.peaks[name] = max(peak, self.peaks.get(name, 0))
-                    self._ticks[pid] = ticks_of(pid) or self._ticks.get(pid, 0)
+    def look(self) -> None:
+        """Note what each process has taken so far."""
+        for pid in family(self.pid):
+            name, peak = peak_of(pid)
+            if name:
+                self.peaks[name] = max(peak, self.peaks.get(name, 0))
+                self._ticks[pid] = ticks_of(pid) or self._ticks.get(pid, 0)
+
+
+@contextmanager
+def watched(pid: int) -> Iterator[MemoryWatch]:
+    """Watch a process within a `with` block."""
+    watch = MemoryWatch(pid)
+    with repeated(watch.look, EVERY_S):
+        yield watch
 
 
 def family(pid: int) -> list[int]:

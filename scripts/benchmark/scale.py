@@ -26,7 +26,7 @@ from shutil import rmtree
 from tempfile import mkdtemp
 from typing import Final
 
-from scripts.benchmark.process_memory import MIB, MemoryWatch, load
+from scripts.benchmark.process_memory import MIB, load, watched
 from scripts.benchmark.workloads.event_logs import GrowingLog, Traffic, write_event_log
 
 JOBS: Final = ("audit", "skew", "plan")
@@ -97,7 +97,7 @@ def measure(
     command += ["--conf", f"spark.local.dir={folder / 'scratch'}"]
     before, began = load(), time.monotonic()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=dict(os.environ))
-    with MemoryWatch(process.pid) as watch:
+    with watched(process.pid) as watch:
         said, _ = process.communicate()
     seconds = time.monotonic() - began
     memory = ", ".join(f"{name} {peak // MIB} MB" for name, peak in sorted(watch.peaks.items()))

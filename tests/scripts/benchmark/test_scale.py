@@ -13,7 +13,7 @@ pytest.importorskip("pyarrow")
 
 import pyarrow.parquet as pq
 from scripts.benchmark import scale
-from scripts.benchmark.process_memory import MIB, MemoryWatch
+from scripts.benchmark.process_memory import MIB, watched
 from scripts.benchmark.workloads.event_logs import Traffic, write_event_log
 
 from covey.core.events.event import EventKind
@@ -40,7 +40,7 @@ def test_a_log_has_the_life_of_each_message_in_order(tmp_path: Path) -> None:
 def test_the_peak_of_each_process_is_seen() -> None:
     code = "import time; big = bytearray(80 << 20); time.sleep(1)"
     process = subprocess.Popen([sys.executable, "-c", code])
-    with MemoryWatch(process.pid) as watch:
+    with watched(process.pid) as watch:
         process.wait()
     assert 80 * MIB < watch.peaks["driver"] < 200 * MIB
     assert watch.processor_s < 10
