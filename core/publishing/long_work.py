@@ -282,6 +282,8 @@ class LongWork(Job):
             self._fill(binding.queue, message)
 
     def _put(self, target: Destination, message: Message) -> None:
+        if target.kind is Kind.TOPIC:
+            return  # it was deleted, and there is no place for another: nobody hears it
         try:
             queue = self._queue_of(target)
         except RefusedError:

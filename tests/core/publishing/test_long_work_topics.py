@@ -26,8 +26,8 @@ TOPIC = (Destination(Kind.TOPIC, "t"),)
 class Hall(Room):
     """A broker that does three items a portion, and a topic with ten durable subscriptions."""
 
-    def __init__(self, *queues: QueueSettings) -> None:
-        super().__init__(*queues)
+    def __init__(self, *queues: QueueSettings, limits: dict[str, object] | None = None) -> None:
+        super().__init__(*queues, limits=limits)
         self.people = [self.enter() for _ in range(2)]
         for number in range(COUNT):
             self.keep(f"d{number}")
@@ -129,6 +129,24 @@ def test_a_topic_that_is_deleted_meanwhile_is_free_again_for_who_sends_to_its_na
     assert done == ["b"]
     assert not any(person.session.must_wait for person in hall.people)
     assert hall.all_names[0] == ["a", "b"]
+
+
+def test_a_topic_that_is_deleted_and_cannot_be_made_again_leaves_no_queue_of_its_name() -> None:
+    hall = Hall(limits={"topics_max": 2})
+    sender = hall.people[0]
+    begun = hall.broker.transactions.begin(sender.session, "t")
+    for number in range(5):
+        begun.send(places("/queue/q"), letter(f"{number}"))
+    begun.send(places("/topic/gone"), letter("last"))
+    told: list[str] = []
+    hall.broker.transactions.commit(sender.session, "t", hall.now, partial(told.append, "t"))
+    while hall.depth("q") == 0:
+        hall.broker.go_on(hall.now)
+    hall.broker.host.delete_topic("gone")
+    hall.people[1].send("/topic/other", "x")
+    hall.finish()
+    assert told == ["t"]
+    assert "gone" not in hall.broker.host.queues
 
 
 # Room.
