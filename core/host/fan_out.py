@@ -2,7 +2,8 @@
 """FanOut: messages of a topic on their way to very many connected readers, in portions.
 
 A topic with few readers hands out its gathered messages at once (`core.host.topic`). A topic with
-more readers than a portion has items makes a `FanOut` of them. One job does all fan-outs that are
+more readers than a portion has items, or with fewer that have very many messages to get, makes a
+`FanOut` of them. One job does all fan-outs that are
 under way, reader after reader. The senders of the messages wait for the end of their fan-out, so
 messages cannot be sent faster than they are handed out. Everybody else goes on.
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from covey.core.host.topic import Topic
     from covey.core.session import Session
 
+MESSAGES_AN_ITEM: Final = 16  # for one reader; each may have to be delivered by itself
 PASSED_AT_ONCE: Final = 64  # so many readers that have it already count as one item of the job
 
 
@@ -57,10 +59,12 @@ class FanOuts:
         self._jobs = jobs
         self._job: HandOut | None = None
 
-    @property
-    def at_once(self) -> int:
-        """Return up to how many readers a topic hands out at once, without a job."""
-        return 1 << 60 if self._jobs is None else self._jobs.portion
+    def is_long(self, readers: int, messages: int) -> bool:
+        """Return True if so many readers are not to get so many messages at once."""
+        if self._jobs is None:
+            return False
+        portion = self._jobs.portion
+        return readers > portion or readers * messages > portion * MESSAGES_AN_ITEM
 
     def begin(self, topic: Topic, fan: Fan, senders: list[Session]) -> None:
         """Begin to hand messages to all present readers of the topic, in portions."""
@@ -104,7 +108,7 @@ class HandOut(Job):
             for feed in first.readers:
                 if feed.reached < first.number:
                     fan_outs.catch_up(feed, self.now)
-                    yield 1
+                    yield 1 + len(first.fan.messages) // MESSAGES_AN_ITEM
                 else:
                     passed += 1
                     if passed % PASSED_AT_ONCE == 0:

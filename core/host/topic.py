@@ -126,7 +126,7 @@ class Topic:
         self._fan = Fan(fan.lane)
         senders, self._senders = self._senders, []
         fan_outs = self._fan_outs
-        if len(self.feeds) > fan_outs.at_once:
+        if fan_outs.is_long(len(self.feeds), len(fan.messages)):
             fan_outs.begin(self, fan, senders)
             return
         others_are = bool(fan_outs.under_way)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.core.double import Person, Room
+from covey.core.host.fan_out import MESSAGES_AN_ITEM
+from tests.core.double import Person, Room, letter, places
 from tests.doubles import Reader
 
 PORTION = 3
@@ -53,6 +54,24 @@ def test_very_many_get_it_portion_by_portion_and_its_sender_waits() -> None:
     ]
     hall.finish()
     assert told(readers) == [["1"]] * 8
+    assert not sender.session.must_wait
+
+
+def test_few_readers_get_very_many_messages_portion_by_portion() -> None:
+    hall = Hall()
+    readers = hall.hear("/topic/a", 2)
+    for reader in readers:
+        reader.is_presettled = False  # each message is a delivery of its own
+    sender = hall.enter()
+    count = 2 * PORTION * MESSAGES_AN_ITEM
+    names = [str(number) for number in range(count)]
+    for name in names:  # of one turn
+        hall.broker.publishing.publish(sender.session, places("/topic/a"), letter(name))
+    hall.broker.run(hall.now, sender.session)
+    assert [len(reader.names) for reader in readers] == [count, 0]
+    assert sender.session.must_wait
+    hall.finish()
+    assert told(readers) == [names, names]
     assert not sender.session.must_wait
 
 
