@@ -8,12 +8,14 @@ limits, users and permissions hold at once, for open connections as for new ones
   Connections are checked before anything else, in portions if they read from very many places;
 - whoever waits for a limit that has changed goes on, or waits for the new limit;
 - a queue takes its new policy. A queue that was declared keeps its own. A queue whose messages
-  stand against the change (`core.queue.policy`) keeps the old policy, and that is reported.
+  stand against the change (`core.queue.policy`) keeps the old policy, and that is reported. If
+  nothing has changed that a queue could see, no queue is looked at.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 from covey.config.settings import Settings
 from covey.core.broker.broker import Broker
@@ -25,6 +27,8 @@ from covey.core.naming.policies import Policies
 from covey.core.queue.queue import Queue
 from covey.core.security.users import may
 from covey.core.session import Session
+
+SEEN_BY_QUEUES: Final = ("broker", "queues", "topics", "virtual_hosts")
 
 
 def reconfigure(
@@ -41,6 +45,7 @@ def reconfigure(
     Raises RefusedError, and changes nothing, if the settings make no sense. If the caller knows
     that `are_policies_same`, no queue is asked to take its policy again.
     """
+    are_policies_same = are_policies_same or all(_keeps_queues(each, settings) for each in brokers)
     policies = None if are_policies_same else Policies(settings)
     users = brokers[0].users
     changed_users = users.apply(settings.users, settings.permissions)
@@ -59,6 +64,17 @@ def reconfigure(
     if not under_way:
         ended()
     return [note for job in jobs for note in job.broker.host.notes]
+
+
+def _keeps_queues(broker: Broker, settings: Settings) -> bool:
+    """Return True if the settings are new only in what no queue and no topic sees.
+
+    A queue that could not take its policy the last time may be able to now.
+    """
+    old = broker.settings
+    return not broker.host.notes and all(
+        getattr(old, name) == getattr(settings, name) for name in SEEN_BY_QUEUES
+    )
 
 
 def _reconfigure(

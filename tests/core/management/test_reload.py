@@ -12,6 +12,7 @@ from covey.config.settings import PermissionSettings, Settings, UserSettings
 from covey.core.errors import RefusedError
 from covey.core.management.admin import Admin
 from covey.core.management.reload import reconfigure
+from covey.core.model.entry import Outcome
 from covey.core.security.users import Identity, Principal
 from tests.core.double import Person, Room, places
 from tests.core.support import shown
@@ -165,6 +166,45 @@ def test_a_queue_whose_messages_stand_against_it_keeps_its_policy_and_that_is_to
     queues = room.broker.host.queues
     assert queues["full"].settings.groups.header is None
     assert queues["empty"].settings.groups.header == "key"
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_asked"),
+    [
+        ({}, False),
+        ({"user": (user("ann"),)}, False),
+        ({"permission": (rule("ann", "*", "queue:a"),)}, False),
+        ({"broker": {"work_portion": 1, "group_id_length_max": 7}}, True),
+        ({"queue": (queue("a", nak_limit=7),)}, True),
+        ({"topic": ({"id": "t"},)}, True),
+    ],
+)
+def test_queues_are_asked_only_if_something_changed_that_they_see(
+    changed: dict[str, Any], is_asked: bool
+) -> None:
+    portions: dict[str, object] = {"work_portion": 1}  # so that no reload is over at once
+    people = (user("ann"), user("bob"))
+    room = Room(queue("a", nak_limit=3), users=people, limits=portions)
+    for name in ("ann", "bob"):
+        enter(room, name).send(f"/queue/a.{name}")
+    given = {"user": people, "queue": (queue("a", nak_limit=3),), "broker": portions}
+    reconfigure([room.broker], settings(**given | changed), room.now)
+    assert bool(room.broker.host.outdated) == is_asked
+
+
+def test_a_queue_that_kept_its_policy_is_asked_again_though_nothing_changed() -> None:
+    room = make_room()
+    enter(room, "ann").send("/queue/a")
+    new = settings(user=(user("ann"), user("bob")), queue=(queue("a", priorities=10),))
+    assert reconfigure([room.broker], new, room.now)
+    assert reconfigure([room.broker], new, room.now)
+    reader = enter(room, "ann").read("/queue/a")
+    for entry in list(reader.unsettled.values()):
+        assert reader.queue is not None
+        reader.queue.settle(entry, Outcome.ACCEPTED, room.now)
+    room.broker.run(room.now)
+    assert reconfigure([room.broker], new, room.now) == []
+    assert room.broker.host.queue("a").settings.priorities == 10
 
 
 def test_a_durable_subscription_takes_its_new_policy_and_limits() -> None:
