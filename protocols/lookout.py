@@ -9,8 +9,9 @@ wasted that time, and perhaps kept somebody else from a core. So looking has to 
   as the one before, up to `REST_MAX_S`: traffic with long gaps costs next to nothing
 - a large read is part of a stream. Its bytes gather while the loop does something else, and one
   large read costs less than many small ones. So nobody looks for a while
-- every `LOOKS_COUNTED` looks the system is asked how often it took the core from this thread for
-  another. Where that is often, others want the core that the loop would look on: the loop rests.
+- every `LOOKS_COUNTED` looks in a row the system is asked how often it took the core from this
+  thread for another. Where that is often, others want the core that the loop would look on: the
+  loop rests. What others took while the loop was at work, or before a gap, does not count.
 
 Nobody looks where the machine has no core to spare (`protocols.read_buffers`). Nothing here reads a
 clock, and an event loop without any reads looks for nothing.
@@ -32,6 +33,7 @@ TAKEN_REST_S: Final = 1.0  # after others had the core
 STREAM_REST_S: Final = 0.01  # after a large read
 STREAM_SIZE: Final = 2048  # bytes of a large read
 LOOKS_COUNTED: Final = 64
+COUNTED_WITHIN_S: Final = 0.05  # so many looks without a gap take some milliseconds
 TAKEN_MAX: Final = 4  # of so many looks, or others want the core
 
 # The number of a thread in getrusage(2). Linux has it, other systems may not.
@@ -46,13 +48,22 @@ def taken_away() -> int:
 class Lookout:
     """What the last looks have brought."""
 
-    __slots__ = ("_looks", "_paid", "_rest_s", "_resting_until", "_taken", "_taken_before")
+    __slots__ = (
+        "_counted_from",
+        "_looks",
+        "_paid",
+        "_rest_s",
+        "_resting_until",
+        "_taken",
+        "_taken_before",
+    )
 
     def __init__(self, taken: Callable[[], int] = taken_away) -> None:
         """Begin with a trial; `taken` counts how often others got this thread's core."""
         self._taken = taken
         self._taken_before = 0
         self._looks = 0  # since `_taken` was asked
+        self._counted_from = 0.0  # when it was
         self._paid = TRIAL  # a bit for each of the last looks, the latest is the lowest
         self._rest_s = REST_S  # of the next rest
         self._resting_until = 0.0
@@ -65,8 +76,11 @@ class Lookout:
         if size >= STREAM_SIZE:
             self._resting_until = max(self._resting_until, now + STREAM_REST_S)
         if now < self._resting_until:
+            self._looks = 0  # what others take meanwhile is not taken from a look
             return False
-        if not self._looks:
+        if not self._looks or now - self._counted_from > COUNTED_WITHIN_S:
+            self._looks = 0
+            self._counted_from = now
             self._taken_before = self._taken()
         self._looks += 1
         if self._looks > LOOKS_COUNTED:

@@ -159,3 +159,16 @@ def test_what_was_taken_while_the_loop_rested_does_not_count() -> None:
 
 def test_system_counts_how_often_it_took_the_core() -> None:
     assert 0 <= taken_away() <= taken_away()
+
+
+def test_what_others_took_while_the_loop_was_at_work_does_not_count() -> None:
+    machine = Machine()
+    machine.pay(LOOKS_COUNTED // 2)
+    for _ in range(3):
+        machine.taken += 1000  # beside a stream, which keeps both cores busy
+        machine.lookout.begin(STREAM_SIZE, machine.now)
+        machine.now += STREAM_REST_S * 1.01
+        machine.pay(LOOKS_COUNTED // 2)
+    machine.taken += 1000  # in a gap
+    machine.now += 1.0
+    machine.pay(10 * LOOKS_COUNTED)
