@@ -11,7 +11,9 @@ wasted that time, and perhaps kept somebody else from a core. So looking has to 
   large read costs less than many small ones. So nobody looks for a while
 - every `LOOKS_COUNTED` looks in a row the system is asked how often it took the core from this
   thread for another. Where that is often, others want the core that the loop would look on: the
-  loop rests. What others took while the loop was at work, or before a gap, does not count.
+  loop rests, each time twice as long, up to `TAKEN_REST_MAX_S`. (Once is nothing: a system may put
+  the client on the loop's core for a moment, and moves it then.) What others took while the loop
+  was at work, or before a gap, does not count.
 
 Nobody looks where the machine has no core to spare (`protocols.read_buffers`). Nothing here reads a
 clock, and an event loop without any reads looks for nothing.
@@ -29,7 +31,7 @@ PAID_MIN: Final = TRIES // 2
 TRIAL: Final = 0b11111000  # what is remembered after a rest: two looks in vain end the trial
 REST_S: Final = 0.01
 REST_MAX_S: Final = 0.1
-TAKEN_REST_S: Final = 1.0  # after others had the core
+TAKEN_REST_MAX_S: Final = 1.0  # after others had the core, again and again
 STREAM_REST_S: Final = 0.01  # after a large read
 STREAM_SIZE: Final = 2048  # bytes of a large read
 LOOKS_COUNTED: Final = 64
@@ -56,12 +58,14 @@ class Lookout:
         "_resting_until",
         "_taken",
         "_taken_before",
+        "_taken_rest_s",
     )
 
     def __init__(self, taken: Callable[[], int] = taken_away) -> None:
         """Begin with a trial; `taken` counts how often others got this thread's core."""
         self._taken = taken
         self._taken_before = 0
+        self._taken_rest_s = REST_S  # of the next rest because of others
         self._looks = 0  # since `_taken` was asked
         self._counted_from = 0.0  # when it was
         self._paid = TRIAL  # a bit for each of the last looks, the latest is the lowest
@@ -87,8 +91,10 @@ class Lookout:
             self._looks = 0
             if self._taken() - self._taken_before > TAKEN_MAX:
                 self._rest(now)
-                self._resting_until = now + TAKEN_REST_S
+                self._resting_until = now + self._taken_rest_s
+                self._taken_rest_s = min(2 * self._taken_rest_s, TAKEN_REST_MAX_S)
                 return False
+            self._taken_rest_s = REST_S
         return True
 
     def found(self) -> None:

@@ -9,7 +9,7 @@ from covey.protocols.lookout import (
     STREAM_REST_S,
     STREAM_SIZE,
     TAKEN_MAX,
-    TAKEN_REST_S,
+    TAKEN_REST_MAX_S,
     TRIES,
     Lookout,
     taken_away,
@@ -44,6 +44,17 @@ class Machine:
         while not self.looks():
             self.now += REST_S / 10
         self.lookout.missed(self.now)
+        return self.now - before
+
+    def rest_for_others(self) -> float:
+        """Find something after each read, and lose the core each time; return the rest's length."""
+        while self.looks():
+            self.lookout.found()
+            self.taken += 1
+        before = self.now
+        while not self.looks():
+            self.now += REST_S / 10
+        self.lookout.found()
         return self.now - before
 
     def pay(self, times: int) -> None:
@@ -137,15 +148,25 @@ def test_stream_does_not_end_a_longer_rest() -> None:
 
 def test_loop_whose_core_is_taken_often_rests_though_looking_pays() -> None:
     machine = Machine()
-    machine.pay(LOOKS_COUNTED)
-    machine.taken += TAKEN_MAX + 1
-    assert not machine.looks()
-    machine.now += TAKEN_REST_S * 0.9
-    assert not machine.looks()
-    machine.now += TAKEN_REST_S * 0.2
-    machine.pay(LOOKS_COUNTED)
-    machine.taken += TAKEN_MAX
-    assert machine.looks(), "that is what a quiet machine does"
+    rests = [machine.rest_for_others() for _ in range(12)]
+    assert rests == sorted(rests)
+    assert rests[0] < 2 * REST_S
+    assert TAKEN_REST_MAX_S * 0.99 < rests[-1] < TAKEN_REST_MAX_S * 1.01
+
+
+def test_rests_for_others_are_short_again_once_nobody_took_the_core() -> None:
+    machine = Machine()
+    for _ in range(12):
+        machine.rest_for_others()
+    machine.pay(2 * LOOKS_COUNTED)
+    assert machine.rest_for_others() < 2 * REST_S
+
+
+def test_core_that_is_taken_now_and_then_is_a_quiet_machines() -> None:
+    machine = Machine()
+    for _ in range(10):
+        machine.pay(LOOKS_COUNTED)
+        machine.taken += TAKEN_MAX
 
 
 def test_what_was_taken_while_the_loop_rested_does_not_count() -> None:
