@@ -57,8 +57,13 @@ def check(options: Namespace) -> None:
     rules_of(options)
     if not options.input:
         raise PipelineError("--input: name the event log")
-    if not is_remote(options.input) and not local(options.input).is_dir():
+    if is_remote(options.input):
+        return
+    folder = local(options.input)
+    if not folder.is_dir():
         raise PipelineError(f"--input {options.input}: there is no such directory")
+    if _has_other_things(folder) and not any(stored_files(fs.LocalFileSystem(), str(folder))):
+        raise PipelineError(f"--input {options.input}: nothing in it is of an event log")
 
 
 def run(task: Task) -> int:
@@ -96,6 +101,12 @@ def compact_here(task: Task, log: str) -> str:
         for path in (*gone, *unfinished):
             system.delete_file(path)
     return sentence_of(work, is_dry=task.options.dry_run)
+
+
+def _has_other_things(folder: Path) -> bool:
+    """Return True if a folder has what no event log has; one that is empty may be a new log's."""
+    names = [each.name for each in folder.iterdir()]
+    return any(not name.startswith((".", "date=")) for name in names)
 
 
 def compact_remotely(task: Task, log: str) -> str:

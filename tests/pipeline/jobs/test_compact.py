@@ -36,6 +36,16 @@ def test_what_is_wrong_is_named(arguments: tuple[str, ...], said: str) -> None:
         compact.check(options_of(*arguments))
 
 
+def test_a_folder_that_is_no_log_is_refused_and_an_empty_one_is_a_new_log(tmp_path: Path) -> None:
+    options = options_of("--input", str(tmp_path))
+    compact.check(options)
+    (tmp_path / "date=2026-11-20" / "hour=05").mkdir(parents=True)  # retention has emptied it
+    compact.check(options)
+    (tmp_path / "letters.txt").write_text("dear all")
+    with pytest.raises(PipelineError, match="nothing in it is of an event log"):
+        compact.check(options)
+
+
 def test_sizes_and_times_are_read() -> None:
     rules = compact.rules_of(options_of("--size", "2k", "--keep-days", "1.5"))
     assert (rules.size, rules.keep) == (2048, timedelta(days=1.5))
