@@ -84,8 +84,9 @@ class Rounds:
         self._used = used
         broker = self._broker
         allowed = broker.shared.memory_allowed(broker.limits)
-        is_any = broker.shared.holds_messages
-        broker.commits.overload.weigh(used, allowed if is_any else 0)
+        # To look for a message goes through all queues: only where it matters, not each second.
+        is_short = 0 < allowed < used and broker.shared.holds_messages
+        broker.commits.overload.weigh(used, allowed if is_short else 0)
         if broker.commits.pager is not None:
             broker.commits.pager.look_again()
 

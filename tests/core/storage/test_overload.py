@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from covey.config.settings import BrokerSettings, Settings, StoreSettings
+from covey.core.broker.broker import Broker
 from covey.core.model.entry import Outcome
 from covey.core.naming.destination import Destination, Kind
 from covey.core.storage.overload import MESSAGE_COST
@@ -83,6 +85,19 @@ def test_everybody_waits_while_memory_is_short_and_queues_hold_messages(tmp_path
     broker.rounds.weigh(500)
     house.rest()
     assert not house.session.is_blocked
+    house.store.close()
+
+
+def test_while_there_is_memory_nobody_goes_through_all_queues(tmp_path: Path) -> None:
+    limits = BrokerSettings(memory_limit=1000, memory_alarm_percent=50)
+    house = House(tmp_path, Settings(broker=limits))
+    brokers = house.broker.shared.brokers
+    brokers.append(cast(Broker, None))  # who looks at it fails
+    for used in (0, 1, 499, 500):
+        house.broker.rounds.weigh(used)
+    with pytest.raises((AttributeError, TypeError)):
+        house.broker.rounds.weigh(501)
+    brokers.pop()
     house.store.close()
 
 
